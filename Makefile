@@ -1,0 +1,44 @@
+# opjoule. `make` alone lists what there is.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check schemas clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## real OpenSSL operations become joules, for about a minute (power is SIMULATED)
+	@exec $(BIN)/opjoule demo $(ARGS)
+
+test: $(VENV)/.dev ## every test
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev ## lint and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+schemas: $(VENV)/.dev ## write schemas/json and schemas/asyncapi.yaml anew
+	$(BIN)/opjoule schemas
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "opjoule needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "cannot make a virtual environment; on Debian and its relatives: sudo apt install python3-venv"; exit 1; }
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing opjoule into $(VENV) (once, about a minute)"
+	@$(PIP) install --constraint constraints.txt --editable '.[all]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing opjoule and its test tools into $(VENV) (once)"
+	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.demo

@@ -1,0 +1,147 @@
+"""What the aggregator says of energy: results, pooled means, comparisons."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base import Count, DutName, Identifier, Message, Model, Quantity, Seconds, TimeNs
+from schemas.operations import Backend, Board, EventId, Operation, ParameterSetName, Text, TimeStatistics
+from schemas.samples import MeterKind
+
+Quality = Literal["good", "degraded", "invalid", "time_only"]
+Flag = Literal[
+    "aborted",
+    "clock_unknown",
+    "crypto_below_null",
+    "failed_repetitions",
+    "few_segments",
+    "gain_unknown",
+    "gap",
+    "guard_short",
+    "late_samples",
+    "no_baseline",
+    "no_repetitions",
+    "no_samples",
+    "separate_timing",
+    "simulated",
+    "single_baseline",
+    "size_unknown",
+    "throttled",
+    "unsettled",
+]
+"""Named reasons beside a figure; docs/flags.md says what each means and who must act."""
+
+
+class BudgetPart(Model):
+    """One source of uncertainty of the net energy per operation (of the mean power of a sham train)."""
+
+    name: Literal["scatter", "clock", "gain"]
+    u: Annotated[float, Field(ge=0)]
+    dof: Annotated[float | None, Field(gt=0)] = None
+    source: Text
+
+
+class ClockState(Model):
+    """How the train was placed on the meter's timeline."""
+
+    method: Literal["same_timeline", "same_host", "assumed"]
+    offset_ns: Annotated[int, Field(description="added to the runner's times")]
+    bound_s: Annotated[Seconds | None, Field(description="largest error; null means unknown")] = None
+
+
+class PowerStatistics(Model):
+    """Of the samples in load segments without guard, and in guarded idle segments. For information, never for energy."""
+
+    load_trimmed_mean_w: float
+    load_median_w: float
+    load_sd_w: float
+    idle_trimmed_mean_w: float
+    idle_median_w: float
+    idle_sd_w: float
+
+
+class EnergyResult(Message):
+    """The energy of one train at one meter. A later revision replaces an earlier one of the same `event_id` and `meter`.
+
+    An invalid result carries no energy. A sham train has no repetitions: its figure is `net_power_w`.
+    """
+
+    event_id: EventId
+    revision: Annotated[int, Field(ge=1)]
+    site: Identifier
+    dut: DutName
+    run_id: Text
+    origin: Literal["runner", "import"]
+    operation: Operation
+    parameter_set: ParameterSetName
+    algorithm: Text
+    category: Annotated[int | None, Field(ge=1, le=5, description="NIST security category")] = None
+    variant: Annotated[str, Field(max_length=128)]
+    backend: Backend
+    processes_per_repetition: Count
+    board: Board
+    meter: Identifier | None
+    meter_model: Text | None
+    meter_kind: MeterKind | None
+    simulated: bool
+    start_ns: TimeNs
+    end_ns: TimeNs
+    start_time: Annotated[str, Field(description="start_ns as RFC 3339, UTC")]
+    end_time: Annotated[str, Field(description="end_ns as RFC 3339, UTC")]
+    quality: Quality
+    flags: tuple[Flag, ...]
+    reason: Annotated[str, Field(max_length=500, description="one line for a person; empty when good")] = ""
+    repetitions: Annotated[Count, Field(description="verified, in the load segments that the energy covers")]
+    repetitions_failed: Count
+    load_segments: Count
+    load_segments_used: Count
+    guard_s: Seconds
+    load_s: Annotated[Seconds, Field(description="length of the load segments used")]
+    time_per_repetition: TimeStatistics | None
+    net_j_per_op: Quantity | None = None
+    crypto_j_per_op: Quantity | None = None
+    null_event_id: EventId | None = None
+    net_power_w: Quantity | None = None
+    net_j: Quantity | None = None
+    plateau_j: float | None = None
+    transient_j: Quantity | None = None
+    gross_j: float | None = None
+    baseline_w: float | None = None
+    load_w: float | None = None
+    energy_counter_j: float | None = None
+    settling_s: Seconds | None = None
+    statistics: PowerStatistics | None = None
+    budget: tuple[BudgetPart, ...] = ()
+    clock: ClockState | None = None
+    samples: Count = 0
+    software: Text
+
+
+class PooledEnergy(Message):
+    """Mean over trains of one operation, parameter set and variant on one DUT (random effects, Hartung-Knapp)."""
+
+    site: Identifier
+    dut: DutName
+    operation: Operation
+    parameter_set: ParameterSetName
+    variant: Annotated[str, Field(max_length=128)]
+    backend: Backend
+    net_j_per_op: Quantity
+    between_trains_j: Annotated[float, Field(ge=0)]
+    trains: Annotated[int, Field(ge=1)]
+    simulated: bool
+    last_ns: TimeNs
+
+
+class Comparison(Message):
+    """Ratio of two pooled energies, and whether they can be told apart."""
+
+    site: Identifier
+    numerator: Text
+    denominator: Text
+    ratio: float
+    low: float
+    high: float
+    verdict: Literal["higher", "lower", "not distinguishable"]
+    simulated: bool
+    last_ns: TimeNs

@@ -1,0 +1,141 @@
+"""What a runner says: one train of verified operations in one message."""
+
+from typing import Annotated, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, model_validator
+
+from schemas.base import Count, DutName, HostClock, Identifier, Message, Model, Seconds, TimeNs
+from schemas.samples import TimelineId
+
+Operation = Literal[
+    "keygen", "encaps", "decaps", "derive", "sign", "verify", "encrypt", "decrypt", "handshake", "null", "sham"
+]
+Backend = Literal["cli", "lib", "none"]
+ParameterSetName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:+-]*$")]
+Text = Annotated[str, Field(max_length=256)]
+
+
+def _is_v5_or_v7(event_id: UUID) -> UUID:
+    if event_id.version not in (5, 7):
+        raise ValueError("an event_id is a UUIDv7, or a UUIDv5 for an imported recording")
+    return event_id
+
+
+EventId = Annotated[UUID, AfterValidator(_is_v5_or_v7)]
+
+
+class Segment(Model):
+    """A stretch of a train, in ns of its timeline: start included, end excluded."""
+
+    kind: Literal["idle", "load"]
+    start_ns: TimeNs
+    end_ns: TimeNs
+    repetitions: Annotated[int, Field(ge=0, le=10**9, description="verified repetitions in a load segment")] = 0
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        if self.end_ns <= self.start_ns:
+            raise ValueError("a segment must end after it starts")
+        if self.kind == "idle" and self.repetitions:
+            raise ValueError("an idle segment has no repetitions")
+        if self.repetitions > (self.end_ns - self.start_ns) // 10:
+            raise ValueError("more repetitions than one in 10 ns cannot have happened")
+        return self
+
+    @property
+    def duration_s(self) -> float:
+        """Length in s."""
+        return (self.end_ns - self.start_ns) / 1e9
+
+    def contains(self, t_ns: int) -> bool:
+        """Whether the time lies in the segment, its end excluded."""
+        return self.start_ns <= t_ns < self.end_ns
+
+
+class TimeStatistics(Model):
+    """Time per repetition in a train, in s."""
+
+    count: Count
+    mean_s: Seconds
+    sd_s: Seconds | None = None
+    min_s: Seconds | None = None
+    median_s: Seconds | None = None
+    p95_s: Seconds | None = None
+    max_s: Seconds | None = None
+    trimmed_mean_s: Annotated[Seconds | None, Field(description="mean without the lowest and highest 10 %")] = None
+
+
+class Board(Model):
+    """The board and its OpenSSL, frozen into the event."""
+
+    model: Text
+    architecture: Text
+    bits: Literal[32, 64]
+    openssl: Text
+
+
+class Disturbance(Model):
+    """What may have disturbed a train: read before its first and after its last segment."""
+
+    load_average: tuple[float, float] | None = None
+    temperature_c: tuple[float, float] | None = None
+    frequency_hz: tuple[float, float] | None = None
+    throttled: bool | None = None
+
+
+class OperationEvent(Message):
+    """One train: idle and load segments in turn, beginning and ending with idle.
+
+    An imported recording has one idle and one load segment, no guard, and the seconds per repetition of the run in
+    which its time was taken (`separate_timing_s`).
+    """
+
+    event_id: EventId
+    site: Identifier
+    dut: DutName
+    run_id: Text
+    origin: Literal["runner", "import"] = "runner"
+    operation: Operation
+    parameter_set: ParameterSetName
+    variant: Annotated[str, Field(max_length=128)] = ""
+    backend: Backend
+    processes_per_repetition: Annotated[int, Field(ge=0, le=1000)] = 0
+    timeline_id: TimelineId
+    host_clock: HostClock | None = None
+    segments: Annotated[tuple[Segment, ...], Field(min_length=1, max_length=100_000)]
+    guard_s: Annotated[float, Field(ge=0, le=60, description="cut from idle segments at their edges")]
+    seed: Annotated[int | None, Field(description="what the lengths of the segments were drawn from")] = None
+    repetitions_verified: Count
+    repetitions_failed: Count = 0
+    first_error: Annotated[str | None, Field(max_length=1000)] = None
+    separate_timing_s: Annotated[float | None, Field(gt=0)] = None
+    time_per_repetition: TimeStatistics | None = None
+    output_bytes: dict[str, int] = Field(default_factory=dict, description="sizes seen, by kind of output")
+    size_unknown: bool = False
+    peak_memory_bytes: Count | None = None
+    cpu_time_s: Seconds | None = None
+    disturbance: Disturbance = Disturbance()
+    board: Board
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not any(segment.kind == "load" for segment in self.segments):
+            raise ValueError("a train needs a load segment")
+        if any(b.start_ns < a.end_ns for a, b in zip(self.segments, self.segments[1:], strict=False)):
+            raise ValueError("segments must be in order and must not overlap")
+        if sum(segment.repetitions for segment in self.segments) != self.repetitions_verified:
+            raise ValueError("repetitions_verified must be the sum over the load segments")
+        if self.operation == "sham" and self.repetitions_verified:
+            raise ValueError("a sham train has no repetitions")
+        return self
+
+    @property
+    def start_ns(self) -> int:
+        """Start of the first segment."""
+        return self.segments[0].start_ns
+
+    @property
+    def end_ns(self) -> int:
+        """End of the last segment."""
+        return self.segments[-1].end_ns

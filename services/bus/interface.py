@@ -1,0 +1,59 @@
+"""What a service needs of a message bus. Callbacks never run service code: the main loop takes what came."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from schemas import Message, ServiceStatus
+from schemas.topics import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message as it came. `token` is what the bus needs to acknowledge it; its meaning is the bus's own."""
+
+    topic: str
+    payload: bytes
+    retained: bool
+    token: int
+
+
+class Bus(Protocol):
+    """A connection to a broker, with the QoS and retain flags of `schemas.topics.TOPICS`."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker can be spoken to now."""
+        ...
+
+    def connect(self, timeout_s: float) -> bool:
+        """Start connecting (and reconnecting for ever after), wait for the first success. False on time-out."""
+        ...
+
+    def disconnect(self) -> None:
+        """Leave cleanly: what was published is flushed (bounded), no last will goes out, no reconnecting."""
+        ...
+
+    def subscribe(self, filters: Sequence[str]) -> None:
+        """Subscribe, now and after every reconnect (Retain As Published)."""
+        ...
+
+    def publish(self, kind: Kind, site: str, message: Message, **levels: str) -> None:
+        """Publish once. Best effort while disconnected: what must not be lost goes through `SpoolingPublisher`."""
+        ...
+
+    def set_status(self, site: str, status: ServiceStatus) -> None:
+        """Publish the retained status now and after every reconnect, with an `offline` copy as last will."""
+        ...
+
+    def receive(self, timeout_s: float, limit: int = 256) -> list[Received]:
+        """What came, in order: at least one message or, after the time-out, none; at most `limit`."""
+        ...
+
+    def acknowledge(self, messages: Sequence[Received]) -> None:
+        """Acknowledge in arrival order. Tokens from before a reconnect are ignored: the broker sends them again."""
+        ...
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until the broker has acknowledged all that was published. False on time-out."""
+        ...
