@@ -20,7 +20,9 @@ def _not_reserved(name: str) -> str:
 DutName = Annotated[Identifier, AfterValidator(_not_reserved)]
 """The name of a device under test."""
 
-TimeNs = Annotated[int, Field(ge=0, lt=2**63, description="integer nanoseconds on the sender's timeline, near Unix time")]
+TimeNs = Annotated[
+    int, Field(ge=0, lt=2**63, description="integer nanoseconds on the sender's timeline, near Unix time")
+]
 """A point in time. JavaScript readers lose precision above 2^53 (README.md)."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]

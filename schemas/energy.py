@@ -10,15 +10,12 @@ from schemas.samples import MeterKind
 
 Quality = Literal["good", "degraded", "invalid", "time_only"]
 Flag = Literal[
-    "aborted",
     "clock_unknown",
-    "crypto_below_null",
     "failed_repetitions",
     "few_segments",
     "gain_unknown",
     "gap",
     "guard_short",
-    "late_samples",
     "no_baseline",
     "no_repetitions",
     "no_samples",
@@ -50,7 +47,7 @@ class ClockState(Model):
 
 
 class PowerStatistics(Model):
-    """Of the samples in load segments without guard, and in guarded idle segments. For information, never for energy."""
+    """Of the samples in load segments without guard and in guarded idle segments. Never used for energy."""
 
     load_trimmed_mean_w: float
     load_median_w: float
@@ -61,9 +58,10 @@ class PowerStatistics(Model):
 
 
 class EnergyResult(Message):
-    """The energy of one train at one meter. A later revision replaces an earlier one of the same `event_id` and `meter`.
+    """The energy of one train at one meter.
 
-    An invalid result carries no energy. A sham train has no repetitions: its figure is `net_power_w`.
+    A later revision replaces an earlier one of the same `event_id` and `meter`, and one without a meter. An invalid
+    result carries no energy. A sham train has no repetitions: its figure is `net_power_w`.
     """
 
     event_id: EventId
@@ -108,8 +106,6 @@ class EnergyResult(Message):
     gross_j: float | None = None
     baseline_w: float | None = None
     load_w: float | None = None
-    energy_counter_j: float | None = None
-    settling_s: Seconds | None = None
     statistics: PowerStatistics | None = None
     budget: tuple[BudgetPart, ...] = ()
     clock: ClockState | None = None

@@ -1,5 +1,6 @@
 """What a runner says: one train of verified operations in one message."""
 
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
@@ -122,7 +123,7 @@ class OperationEvent(Message):
     def _consistent(self) -> Self:
         if not any(segment.kind == "load" for segment in self.segments):
             raise ValueError("a train needs a load segment")
-        if any(b.start_ns < a.end_ns for a, b in zip(self.segments, self.segments[1:], strict=False)):
+        if any(b.start_ns < a.end_ns for a, b in pairwise(self.segments)):
             raise ValueError("segments must be in order and must not overlap")
         if sum(segment.repetitions for segment in self.segments) != self.repetitions_verified:
             raise ValueError("repetitions_verified must be the sum over the load segments")

@@ -1,5 +1,6 @@
 """What a meter says: consecutive samples of PBUS in one message."""
 
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -33,7 +34,9 @@ class SampleBatch(Message):
     power_w: Samples
     voltage_v: Samples | None = None
     current_a: Samples | None = None
-    energy_counter_j: Annotated[float | None, Field(description="the meter's own counter at the end of the batch")] = None
+    energy_counter_j: Annotated[float | None, Field(description="the meter's own counter at the end of the batch")] = (
+        None
+    )
     rejected_frames: Count = 0
     lost_samples: Count = 0
 
@@ -44,7 +47,7 @@ class SampleBatch(Message):
             raise ValueError("offset_us, power_w, voltage_v and current_a must have the same length")
         if self.offset_us and self.offset_us[0] < 0:
             raise ValueError("offset_us must not be negative")
-        if any(b <= a for a, b in zip(self.offset_us, self.offset_us[1:], strict=False)):
+        if any(b <= a for a, b in pairwise(self.offset_us)):
             raise ValueError("offset_us must be strictly increasing")
         last_ns = self.start_ns + 1000 * self.offset_us[-1] if self.offset_us else self.start_ns
         if self.until_ns < last_ns:

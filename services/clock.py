@@ -36,7 +36,7 @@ class ServiceClock:
 
     @property
     def host_clock(self) -> HostClock | None:
-        """What lets two services on one host be joined without measuring an offset; None where the host has no boot id."""
+        """What joins two services on one host without measuring an offset; None where there is no boot id."""
         if self.boot_id is None:
             return None
         return HostClock(boot_id=self.boot_id, wall_minus_monotonic_ns=self.wall_minus_monotonic_ns)

@@ -1,0 +1,60 @@
+"""The file of the journal: opened, locked, one transaction at a time, errors said in one line."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aggregator.journal_tables import TABLES, VERSION
+from errors import SettingsError
+from file_lock import hold_lock
+
+
+class JournalFile:
+    """One SQLite file. Raises SettingsError where the operator must act: in use, unreadable, foreign, disk full."""
+
+    def __init__(self, path: Path, read_only: bool) -> None:
+        self.path = path
+        if read_only and not path.is_file():
+            raise SettingsError(f"there is no journal {path}")
+        self._lock = None if read_only else hold_lock(path, "journal")
+        address = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        with self.operator_must_act():
+            self.db = sqlite3.connect(address, uri=True, isolation_level=None, timeout=10.0)
+            self._prepare(read_only)
+
+    def _prepare(self, read_only: bool) -> None:
+        (version,) = self.db.execute("PRAGMA user_version").fetchone()
+        if version not in (0, VERSION) or (read_only and version == 0):
+            raise SettingsError(f"{self.path} is not a journal of this version of opjoule (its version is {version})")
+        if not read_only:
+            self.db.execute("PRAGMA journal_mode=WAL")
+            self.db.execute("PRAGMA synchronous=FULL")
+            self.db.executescript(TABLES)
+            self.db.execute(f"PRAGMA user_version={VERSION}")
+
+    def close(self) -> None:
+        """Close the file and give up the lock."""
+        self.db.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    @contextmanager
+    def operator_must_act(self) -> Iterator[None]:
+        """Errors of SQLite as SettingsError."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise SettingsError(f"the journal {self.path} cannot be used: {error}") from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing; on disk when it returns."""
+        with self.operator_must_act():
+            self.db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self.db.execute("ROLLBACK")
+                raise
+            self.db.execute("COMMIT")

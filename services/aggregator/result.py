@@ -1,0 +1,252 @@
+"""One train and one meter's power trace become a result: figures, uncertainty, flags, quality. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from aggregator.clocks import Timeline, place, shifted
+from aggregator.energy import (
+    FEW_SEGMENTS,
+    TrainEnergy,
+    guarded,
+    measure,
+    scatter,
+    transient,
+    unsettled,
+)
+from aggregator.flags import judge
+from aggregator.meters import MeterFacts, facts
+from aggregator.trace import PowerTrace
+from aggregator.uncertainty import Standard, combine, quantity
+from clock import rfc3339
+from schemas import (
+    CATALOGUE,
+    BudgetPart,
+    ClockState,
+    EnergyResult,
+    Flag,
+    MeterKind,
+    OperationEvent,
+    PowerStatistics,
+    Quality,
+    Segment,
+)
+
+FAILED_FRACTION = 0.01
+"""More failed repetitions than this make a train invalid."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeterView:
+    """What one meter saw of a train: its identity, its timeline and the samples around the segments."""
+
+    meter: str
+    model: str
+    kind: MeterKind
+    timeline: Timeline
+    trace: PowerTrace
+
+
+def of_train(event: OperationEvent, view: MeterView, revision: int, software: str) -> EnergyResult:
+    """The result of a train at one meter. Deterministic: same event and samples, same result."""
+    clock = place(Timeline(event.timeline_id, event.host_clock), view.timeline)
+    segments = shifted(event.segments, clock.offset_ns)
+    guard_ns = round(event.guard_s * 1e9)
+    energy = measure(view.trace, segments, guard_ns)
+    standard = scatter(view.trace, segments, guard_ns, energy) if energy.loads else None
+    known = facts(view.model)
+    flags = set(_event_flags(event)) | set(_energy_flags(event, energy, standard, clock, known))
+    flags |= {"simulated"} if view.kind == "simulated" else set()
+    if energy.loads and unsettled(view.trace, segments, guard_ns):
+        flags.add("unsettled")
+    invalid = energy.dropped > len(energy.loads) or _failed_fraction(event) > FAILED_FRACTION
+    quality, reason = judge(flags, invalid)
+    figures: dict[str, object] = {}
+    if quality != "invalid" and standard is not None:
+        figures = _figures(event, energy, standard, clock, known)
+        figures["statistics"] = _statistics(view.trace, segments, guard_ns)
+    figures |= {
+        "meter": view.meter,
+        "meter_model": view.model,
+        "meter_kind": view.kind,
+        "simulated": view.kind == "simulated",
+        "repetitions": energy.repetitions,
+        "load_segments_used": len(energy.loads),
+        "load_s": energy.load_s,
+        "samples": sum(len(view.trace.samples(s.start_ns, s.end_ns)) for s in segments),
+    }
+    return _result(event, clock, quality, flags, reason, revision, software, figures)
+
+
+def without_meter(event: OperationEvent, revision: int, software: str) -> EnergyResult:
+    """The result of a train on a DUT that is configured without a meter: times, and no energy."""
+    flags = set(_event_flags(event))
+    invalid = _failed_fraction(event) > FAILED_FRACTION or "no_repetitions" in flags
+    quality: Quality = "invalid" if invalid else "time_only"
+    return _result(event, None, quality, flags, judge(flags, invalid)[1], revision, software)
+
+
+def without_samples(event: OperationEvent, revision: int, software: str) -> EnergyResult:
+    """The result of a train that no meter saw before its deadline."""
+    flags: set[Flag] = {"no_samples", *_event_flags(event)}
+    quality, reason = judge(flags, True)
+    return _result(event, None, quality, flags, reason, revision, software)
+
+
+def _event_flags(event: OperationEvent) -> list[Flag]:
+    """Flags that the event alone gives."""
+    flags: list[Flag] = []
+    if event.repetitions_failed:
+        flags.append("failed_repetitions")
+    if not event.repetitions_verified and event.separate_timing_s is None and event.operation != "sham":
+        flags.append("no_repetitions")
+    if event.disturbance.throttled:
+        flags.append("throttled")
+    if event.size_unknown:
+        flags.append("size_unknown")
+    if event.separate_timing_s is not None:
+        flags.append("separate_timing")
+    return flags
+
+
+def _energy_flags(
+    event: OperationEvent, energy: TrainEnergy, standard: Standard | None, clock: ClockState, known: MeterFacts
+) -> list[Flag]:
+    """Flags that the samples and the clocks give."""
+    checks: dict[Flag, bool] = {
+        "clock_unknown": clock.bound_s is None,
+        "gap": energy.dropped > 0 and not energy.no_baseline,
+        "no_baseline": energy.no_baseline,
+        "no_samples": standard is None and energy.dropped == 0,
+        "few_segments": event.separate_timing_s is None and len(energy.loads) < FEW_SEGMENTS,
+        "guard_short": event.separate_timing_s is None and event.guard_s < _guard_needed_s(clock, known),
+        "single_baseline": energy.single_baseline,
+        "gain_unknown": known.gain_u is None,
+        "no_repetitions": _divisor(event, energy) == 0 and event.operation != "sham",
+    }
+    return [flag for flag, raised in checks.items() if raised]
+
+
+def _guard_needed_s(clock: ClockState, known: MeterFacts) -> float:
+    return (clock.bound_s or 0.0) + known.hold_s
+
+
+def _failed_fraction(event: OperationEvent) -> float:
+    tried = event.repetitions_failed + event.repetitions_verified
+    return event.repetitions_failed / tried if tried else 0.0
+
+
+def _divisor(event: OperationEvent, energy: TrainEnergy) -> float:
+    """What E_net is divided by: verified repetitions, or how many the separately taken time makes of the load."""
+    if event.separate_timing_s is not None:
+        return energy.load_s / event.separate_timing_s
+    return energy.repetitions
+
+
+def _figures(
+    event: OperationEvent, energy: TrainEnergy, standard: Standard, clock: ClockState, known: MeterFacts
+) -> dict[str, object]:
+    """Energies with their uncertainty and budget, by field name."""
+    step_w = energy.net_j / energy.load_s
+    short_s = max(0.0, _guard_needed_s(clock, known) - event.guard_s) if event.separate_timing_s is None else 0.0
+    clock_part = Standard(len(energy.loads) * short_s * abs(step_w) / np.sqrt(3))
+    parts = [standard, clock_part, Standard((known.gain_u or 0.0) * abs(energy.net_j))]
+    whole = combine(parts)
+    divisor = _divisor(event, energy)
+    per = 1.0 / divisor if divisor else 1.0 / energy.load_s
+    names = (("scatter", "the data"), ("clock", clock.method), ("gain", known.gain_source))
+    figures: dict[str, object] = {
+        "net_j": quantity(energy.net_j, whole),
+        "net_power_w": quantity(step_w, whole.scaled(1.0 / energy.load_s)),
+        "gross_j": energy.gross_j,
+        "baseline_w": energy.baseline_w,
+        "load_w": energy.gross_j / energy.load_s,
+        "budget": tuple(
+            BudgetPart(name=name, u=part.u * per, dof=part.dof, source=source)  # type: ignore[arg-type]
+            for (name, source), part in zip(names, parts, strict=True)
+        ),
+    }
+    if divisor:
+        figures["net_j_per_op"] = quantity(energy.net_j * per, whole.scaled(per))
+    check = transient(energy)
+    if check is not None:
+        figures["plateau_j"] = check[0]
+        figures["transient_j"] = quantity(check[1], check[2])
+    return figures
+
+
+def _statistics(trace: PowerTrace, segments: Sequence[Segment], guard_ns: int) -> PowerStatistics | None:
+    """Robust figures for information: reported, never used for energy (power noise is skewed)."""
+    load = np.concatenate([trace.samples(*guarded(s, guard_ns)) for s in segments if s.kind == "load"])
+    idle = np.concatenate([trace.samples(*guarded(s, guard_ns)) for s in segments if s.kind == "idle"])
+    if len(load) < 2 or len(idle) < 2:
+        return None
+    return PowerStatistics(
+        load_trimmed_mean_w=_trimmed_mean(load),
+        load_median_w=float(np.median(load)),
+        load_sd_w=float(load.std(ddof=1)),
+        idle_trimmed_mean_w=_trimmed_mean(idle),
+        idle_median_w=float(np.median(idle)),
+        idle_sd_w=float(idle.std(ddof=1)),
+    )
+
+
+def _trimmed_mean(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """Mean without the lowest and highest 10 %."""
+    cut = len(values) // 10
+    return float(np.sort(values)[cut : len(values) - cut].mean())
+
+
+def _result(
+    event: OperationEvent,
+    clock: ClockState | None,
+    quality: Quality,
+    flags: set[Flag],
+    reason: str,
+    revision: int,
+    software: str,
+    figures: Mapping[str, object] = MappingProxyType({}),
+) -> EnergyResult:
+    """A result with all that the event says and the figures given; validated whole, so no NaN leaves here."""
+    offset_ns = clock.offset_ns if clock else 0
+    start_ns, end_ns = event.start_ns + offset_ns, event.end_ns + offset_ns
+    known = CATALOGUE.get(event.parameter_set)
+    fields: dict[str, object] = dict(
+        event_id=event.event_id,
+        revision=revision,
+        site=event.site,
+        dut=event.dut,
+        run_id=event.run_id,
+        origin=event.origin,
+        operation=event.operation,
+        parameter_set=event.parameter_set,
+        algorithm=known.family if known else event.parameter_set,
+        category=known.category if known else None,
+        variant=event.variant,
+        backend=event.backend,
+        processes_per_repetition=event.processes_per_repetition,
+        board=event.board,
+        meter=None,
+        meter_model=None,
+        meter_kind=None,
+        simulated=False,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        start_time=rfc3339(start_ns),
+        end_time=rfc3339(end_ns),
+        quality=quality,
+        flags=tuple(sorted(flags)),
+        reason=reason,
+        repetitions=event.repetitions_verified,
+        repetitions_failed=event.repetitions_failed,
+        load_segments=sum(segment.kind == "load" for segment in event.segments),
+        load_segments_used=0,
+        guard_s=event.guard_s,
+        load_s=0.0,
+        clock=clock,
+        time_per_repetition=event.time_per_repetition,
+        software=software,
+    )
+    return EnergyResult.model_validate(fields | dict(figures))

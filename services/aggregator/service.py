@@ -1,0 +1,183 @@
+"""The aggregator's loop: take in, commit, acknowledge, join, compute, store, publish."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from uuid import UUID
+
+from aggregator.clocks import Timeline, place
+from aggregator.crypto import null_key, with_crypto
+from aggregator.intake import parse, rejected
+from aggregator.join import Finished, Held, Joiner
+from aggregator.journal import Arrival, Journal, held_of
+from aggregator.journal_tables import ResultFilter
+from aggregator.receipts import receipts
+from aggregator.result import of_train, without_meter, without_samples
+from aggregator.settings import AggregatorSettings
+from aggregator.sinks.results_topic import ResultsTopic
+from aggregator.views import Views
+from bus import Bus, Received
+from clock import ServiceClock
+from errors import ContractError
+from schemas import EnergyResult, OperationEvent, SampleBatch, topic_filter
+
+log = logging.getLogger(__name__)
+
+GROUP_S = 0.25
+GROUP_MESSAGES = 256
+"""Messages are committed in groups: those of this time, or this many."""
+SOFTWARE = f"opjoule {version('opjoule')}"
+
+
+class Aggregator:
+    """Joins samples and trains. All that it knows is in the journal; a new one goes on where a killed one stopped."""
+
+    def __init__(self, bus: Bus, journal: Journal, clock: ServiceClock, settings: AggregatorSettings) -> None:
+        self._bus, self._journal, self._clock, self._settings = bus, journal, clock, settings
+        self._views = Views(journal)
+        self._joiner = Joiner(deadline_ns=round(settings.hold_s * 1e9))
+        self._sink = ResultsTopic(bus, journal)
+        self.counts: Counter[str] = Counter()
+        for row in journal.streams():
+            self._joiner.set_stream(row.stream)
+        for train in journal.held():
+            self._joiner.add_train(train)
+        self._finished = Finished()
+        for train in journal.last_done():
+            self._finished.note(train)
+
+    @property
+    def held(self) -> int:
+        """How many trains wait for samples."""
+        return self._joiner.held
+
+    def subscribe(self) -> None:
+        """Ask the broker for samples and operations of the sites served."""
+        sites = self._settings.sites or ("+",)
+        self._bus.subscribe([topic_filter(kind, site) for site in sites for kind in ("samples", "operations")])
+
+    def resume(self) -> None:
+        """Results of trains whose samples had all come when the process before this one ended."""
+        for site, dut in self._joiner.duts():
+            self._finish(self._joiner.complete(site, dut))
+
+    def step(self, timeout_s: float) -> None:
+        """One round: what came in `timeout_s` is committed, acknowledged and made into results."""
+        messages = self._gather(timeout_s)
+        if messages:
+            self._take_in(messages)
+        self._release_overdue()
+        self._sink.publish()
+
+    def _gather(self, timeout_s: float) -> list[Received]:
+        messages = self._bus.receive(timeout_s, GROUP_MESSAGES)
+        deadline_s = time.monotonic() + GROUP_S
+        while messages and len(messages) < GROUP_MESSAGES and (left_s := deadline_s - time.monotonic()) > 0:
+            messages += self._bus.receive(left_s, GROUP_MESSAGES - len(messages))
+        return messages
+
+    def _take_in(self, messages: Sequence[Received]) -> None:
+        """Commit, then acknowledge and send receipts, then compute: nothing acknowledged can be lost."""
+        now_ns = self._clock.now_ns()
+        arrivals: list[Arrival] = []
+        for received in messages:
+            try:
+                message = parse(received.topic, received.payload, received.retained)
+                arrivals.append(Arrival(message, received.payload))
+            except ContractError as error:
+                self._refuse(received, str(error))
+        new = self._journal.commit(arrivals, now_ns)
+        self._bus.acknowledge(messages)
+        for receipt in receipts([arrival.message for arrival in arrivals]):
+            self._bus.publish("journaled", receipt.site, receipt, dut=receipt.dut)
+        self.counts["messages"] += len(messages)
+        self.counts["duplicates"] += len(arrivals) - len(new)
+        self._join([arrival.message for arrival in new], now_ns)
+
+    def _refuse(self, received: Received, reason: str) -> None:
+        self.counts["rejected"] += 1
+        log.warning("refused a message on %s (%d so far): %s", received.topic, self.counts["rejected"], reason)
+        site = received.topic.split("/")[2] if received.topic.count("/") >= 2 else "unknown"
+        self._bus.publish("rejected", site, rejected(received.topic, received.payload, reason))
+
+    def _join(self, new: Sequence[SampleBatch | OperationEvent], now_ns: int) -> None:
+        batches = [message for message in new if isinstance(message, SampleBatch)]
+        events = [message for message in new if isinstance(message, OperationEvent)]
+        self._revise_late(batches)
+        for event in events:
+            self._joiner.add_train(held_of(event, now_ns))
+        duts = sorted({(message.site, message.dut) for message in new})
+        for site, dut in duts:
+            for row in self._journal.streams(site, dut):
+                self._joiner.set_stream(row.stream)
+        meterless = [event for event in events if event.dut in self._settings.without_meter]
+        self._finish([train for event in meterless for train in self._joiner.take(event.site, event.dut)])
+        self._finish([train for site, dut in duts for train in self._joiner.complete(site, dut)])
+
+    def _release_overdue(self) -> None:
+        overdue = self._joiner.overdue(self._clock.now_ns())
+        for train in overdue:
+            log.warning("train %s of %s: no more waiting for samples", train.event_id, train.dut)
+        self._finish(overdue, overdue=True)
+        for site, dut in sorted({(train.site, train.dut) for train in overdue}):
+            self._journal.skip_missing(site, dut)
+
+    def _finish(self, trains: Iterable[Held], overdue: bool = False) -> None:
+        """Results of trains that are held no longer."""
+        for train in trains:
+            self._make_results(self._journal.event(train.event_id), [train.event_id], overdue)
+            self._finished.note(train)
+
+    def _revise_late(self, batches: Sequence[SampleBatch]) -> None:
+        """New results for trains that have one already and now get more samples."""
+        late: dict[UUID, OperationEvent] = {}
+        for batch in batches:
+            timeline = Timeline(batch.timeline_id, batch.host_clock)
+            if not self._finished.may_concern(batch.stream, timeline, batch.start_ns):
+                continue
+            for event in self._journal.done_near(batch.site, batch.dut, batch.start_ns, batch.until_ns):
+                offset_ns = place(Timeline(event.timeline_id, event.host_clock), timeline).offset_ns
+                if batch.start_ns < event.end_ns + offset_ns and batch.until_ns > event.start_ns + offset_ns:
+                    late[event.event_id] = event
+        for event in late.values():
+            self._make_results(event, [], False)
+
+    def _make_results(self, event: OperationEvent, done: Sequence[UUID], overdue: bool) -> None:
+        previous = {result.meter: result for result in self._journal.results.latest(event.event_id)}
+        newest = max((result.revision for result in previous.values()), default=0)
+        computed = [with_crypto(result, self._journal.results.nulls_near(result)) for result in self._compute(event)]
+        changed = [_revised(result, previous.get(result.meter), newest) for result in computed]
+        results = [result for result in changed if result is not None]
+        self._journal.results.store(results, done, overdue)
+        self.counts["results"] += len(results)
+        for result in results:
+            if result.operation == "null":
+                self._revise_crypto(result)
+
+    def _compute(self, event: OperationEvent) -> list[EnergyResult]:
+        if event.dut in self._settings.without_meter:
+            return [without_meter(event, 1, SOFTWARE)]
+        views = self._views.of(event)
+        return [of_train(event, view, 1, SOFTWARE) for view in views] or [without_samples(event, 1, SOFTWARE)]
+
+    def _revise_crypto(self, null: EnergyResult) -> None:
+        """A new null train is the nearest one for some trains that have a result already."""
+        others = [each for each in self._journal.results.nulls_near(null) if null_key(each) == null_key(null)]
+        earlier = max((each.start_ns for each in others if each.start_ns < null.start_ns), default=None)
+        later = min((each.start_ns for each in others if each.start_ns > null.start_ns), default=None)
+        wanted = ResultFilter(site=null.site, dut=null.dut, run_id=null.run_id, after_ns=earlier, before_ns=later)
+        revised = []
+        for result in self._journal.results.find(wanted):
+            again = _revised(with_crypto(result, self._journal.results.nulls_near(result)), result, result.revision)
+            if again is not None:
+                revised.append(again)
+        self._journal.results.store(revised)
+
+
+def _revised(result: EnergyResult, previous: EnergyResult | None, newest: int) -> EnergyResult | None:
+    """The result as the next revision; None where it says nothing new."""
+    if previous is not None and result.model_copy(update={"revision": previous.revision}) == previous:
+        return None
+    return result.model_copy(update={"revision": newest + 1})
