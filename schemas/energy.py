@@ -1,8 +1,8 @@
 """What the aggregator says of energy: results, pooled means, comparisons."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.base import Count, DutName, Identifier, Message, Model, Quantity, Seconds, TimeNs
 from schemas.operations import Backend, Board, EventId, Operation, ParameterSetName, Text, TimeStatistics
@@ -112,6 +112,22 @@ class EnergyResult(Message):
     samples: Count = 0
     software: Text
 
+    @model_validator(mode="after")
+    def _no_bare_energy(self) -> Self:
+        energies = (
+            self.net_j_per_op,
+            self.crypto_j_per_op,
+            self.net_power_w,
+            self.net_j,
+            self.transient_j,
+            self.gross_j,
+        )
+        if self.quality in ("invalid", "time_only") and any(energy is not None for energy in energies):
+            raise ValueError(f"a result that is {self.quality} carries no energy")
+        if self.net_j is not None and not self.budget:
+            raise ValueError("an energy needs the budget of its uncertainty")
+        return self
+
 
 class PooledEnergy(Message):
     """Mean over trains of one operation, parameter set and variant on one DUT (random effects, Hartung-Knapp)."""
@@ -141,3 +157,9 @@ class Comparison(Message):
     verdict: Literal["higher", "lower", "not distinguishable"]
     simulated: bool
     last_ns: TimeNs
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.low <= self.ratio <= self.high:
+            raise ValueError("a ratio lies in its interval")
+        return self

@@ -66,7 +66,13 @@ TOPICS: dict[Kind, TopicSpec] = {
             promised=True,
         ),
         TopicSpec(
-            "pooled", "{dut}/pooled/{backend}/{operation}/{slug}", "aggregator", 1, True, PooledEnergy, promised=True
+            "pooled",
+            "{dut}/pooled/{backend}/{operation}/{slug}/{variant}",
+            "aggregator",
+            1,
+            True,
+            PooledEnergy,
+            promised=True,
         ),
         TopicSpec("comparisons", "comparisons/{slug}", "aggregator", 1, True, Comparison, promised=True),
         TopicSpec("journaled", "{dut}/journaled", "aggregator", 1, False, Journaled),
@@ -94,7 +100,13 @@ class TopicAddress:
 
 
 def topic(kind: Kind, site: str, **levels: str) -> str:
-    """The topic of a kind of message, e.g. `topic("samples", "lab", dut="pi4")`."""
+    """The topic of a kind of message, e.g. `topic("samples", "lab", dut="pi4")`.
+
+    Raises ValueError for a level that is empty or holds `/`, `+` or `#`.
+    """
+    for level in (site, *levels.values()):
+        if not level or set(level) & set("/+#"):
+            raise ValueError(f"{level!r} cannot be one level of a topic")
     return f"{ROOT}/{site}/{TOPICS[kind].pattern.format(**levels)}"
 
 
@@ -124,8 +136,8 @@ def parse_topic(name: str) -> TopicAddress | None:
 
 
 def slug(parameter_set: str) -> str:
-    """A parameter set as one level of a topic: lower case, every other character a hyphen."""
-    return re.sub(r"[^a-z0-9]", "-", parameter_set.lower())
+    """A parameter set or variant as one level of a topic: lower case, every other character a hyphen; never empty."""
+    return re.sub(r"[^a-z0-9]", "-", parameter_set.lower()) or "none"
 
 
 def slugs(parameter_sets: list[str]) -> dict[str, str]:

@@ -57,7 +57,7 @@ def load_or_exit(model: type[S], program: str, summary: str) -> S:
 
 def parser_for(model: type[Settings], program: str, summary: str) -> argparse.ArgumentParser:
     """The parser whose help lists every setting with its variable and default."""
-    parser = argparse.ArgumentParser(prog=program, description=summary)
+    parser = argparse.ArgumentParser(prog=program, description=summary, allow_abbrev=False)
     for name, field in model.model_fields.items():
         parser.add_argument(
             flag_of(name),

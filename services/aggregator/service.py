@@ -25,9 +25,8 @@ from schemas import EnergyResult, OperationEvent, SampleBatch, topic_filter
 
 log = logging.getLogger(__name__)
 
-GROUP_S = 0.25
 GROUP_MESSAGES = 256
-"""Messages are committed in groups: those of this time, or this many."""
+"""A group of messages that is committed together is no larger."""
 SOFTWARE = f"opjoule {version('opjoule')}"
 
 
@@ -73,7 +72,7 @@ class Aggregator:
 
     def _gather(self, timeout_s: float) -> list[Received]:
         messages = self._bus.receive(timeout_s, GROUP_MESSAGES)
-        deadline_s = time.monotonic() + GROUP_S
+        deadline_s = time.monotonic() + self._settings.group_s
         while messages and len(messages) < GROUP_MESSAGES and (left_s := deadline_s - time.monotonic()) > 0:
             messages += self._bus.receive(left_s, GROUP_MESSAGES - len(messages))
         return messages

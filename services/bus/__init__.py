@@ -8,6 +8,17 @@ from bus.interface import Bus, Received
 from bus.memory import MemoryBroker, MemoryBus
 from bus.mqtt import BrokerAddress, MqttBus
 from bus.publisher import SpoolingPublisher
+from bus.settings import BrokerSettings
 from bus.spool import Spool
 
-__all__ = ["BrokerAddress", "Bus", "MemoryBroker", "MemoryBus", "MqttBus", "Received", "Spool", "SpoolingPublisher"]
+__all__ = [
+    "BrokerAddress",
+    "BrokerSettings",
+    "Bus",
+    "MemoryBroker",
+    "MemoryBus",
+    "MqttBus",
+    "Received",
+    "Spool",
+    "SpoolingPublisher",
+]

@@ -1,1 +1,1 @@
-"""meter"""
+"""The meter service: power readings become sample batches."""

@@ -37,7 +37,7 @@ def test_what_the_services_send_is_usable() -> None:
         (SAMPLES, _changed(BATCH, dut="pi5"), False, "claims lab/pi5"),
         (SAMPLES, _changed(BATCH, site="home"), False, "claims home/pi4"),
         (SAMPLES, BATCH.model_dump_json().replace("1.0,", "NaN,", 1).encode(), False, "finite"),
-        (SAMPLES, _changed(BATCH, offset_us=[-1] + list(BATCH.offset_us[1:])), False, "negative"),
+        (SAMPLES, _changed(BATCH, offset_us=[-1, *BATCH.offset_us[1:]]), False, "negative"),
         (SAMPLES, _changed(BATCH, offset_us=list(BATCH.offset_us[::-1])), False, "increasing"),
         (SAMPLES, _changed(BATCH, power_w=[1.0]), False, "same length"),
         (SAMPLES, _changed(BATCH, start_ns=-5), False, "start_ns"),

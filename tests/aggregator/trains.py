@@ -1,6 +1,7 @@
 """Trains and traces whose energy is known beforehand, for the aggregator's tests."""
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 from uuid import UUID
 
 import numpy as np
@@ -20,9 +21,10 @@ def segments(
     loads: int, load_s: float = 0.7, idle_s: float = 0.7, repetitions: int = 100, start_ns: int = T0
 ) -> tuple[Segment, ...]:
     """Idle and load in turn, beginning and ending with idle."""
-    found, at_ns = [], start_ns
+    found: list[Segment] = []
+    at_ns = start_ns
     for i in range(2 * loads + 1):
-        kind = "load" if i % 2 else "idle"
+        kind: Literal["idle", "load"] = "load" if i % 2 else "idle"
         length_ns = round((load_s if i % 2 else idle_s) * SECOND)
         found.append(
             Segment(kind=kind, start_ns=at_ns, end_ns=at_ns + length_ns, repetitions=repetitions if i % 2 else 0)

@@ -1,0 +1,1 @@
+"""Bytes into recordings and readings. No I/O, no clock, no logging."""

@@ -1,0 +1,124 @@
+"""Plays recordings of FNIRSI meters: .cfn files, or the CSV files made from them."""
+
+import functools
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from clock import ServiceClock
+from errors import ContractError
+from meter.playlist import PlaylistEntry, read_playlist
+from meter.protocols import cfn, power_csv
+from meter.protocols.recording import Recording
+from meter.readings import Reading, Stream
+from meter.settings import MeterSettings
+from meter.sources.plan import Planned
+
+log = logging.getLogger(__name__)
+
+_DECODERS: dict[str, Callable[[bytes], Recording]] = {".cfn": cfn.decode, ".csv": power_csv.decode}
+_CHUNK_ROWS = 500
+"""Rows per read when not paced: enough to be fast, few enough to stop soon."""
+
+
+def plan(settings: MeterSettings, clock: ServiceClock) -> list[Planned]:
+    """The entries of the playlist, or the one recording on a timeline of its own that starts now."""
+    entries = _entries(settings, clock)
+    return [Planned(entry.dut, functools.partial(_open, entry, settings.site, settings.speed)) for entry in entries]
+
+
+def read_recording(path: Path) -> Recording:
+    """The recording in a file, by its suffix. Raises ContractError with one line that names the file."""
+    decode = _DECODERS.get(path.suffix.casefold())
+    if decode is None:
+        raise ContractError(f"{path}: {path.suffix or 'no suffix'} is not a recording; {' and '.join(_DECODERS)} are")
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise ContractError(f"{path}: {error.strerror}") from None
+    except ContractError as error:
+        raise ContractError(f"{path}: {error}") from None
+
+
+class RecordingSource:
+    """One recording, row 0 at `start_ns`, at `speed` times real time; speed 0 is as fast as it is read."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        recording: Recording,
+        start_ns: int,
+        speed: float,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.stream = stream
+        self._recording = recording
+        self._start_ns = start_ns
+        self._speed = speed
+        self._monotonic_s = monotonic_s
+        self._sleep = sleep
+        self._began_s = monotonic_s()
+        self._next_row = 0
+
+    def read(self, timeout_s: float) -> list[Reading] | None:
+        """PBUS in W of the rows that are due, oldest first; empty after the time-out, None after the last row."""
+        rows = len(self._recording.t_s)
+        if self._next_row == rows:
+            return None
+        if self._speed > 0:
+            self._sleep(min(timeout_s, max(0.0, self._due_s(self._next_row) - self._monotonic_s())))
+        end = min(rows, self._next_row + _CHUNK_ROWS)
+        now_s = self._monotonic_s()
+        first = self._next_row
+        while self._next_row < end and (self._speed == 0 or self._due_s(self._next_row) <= now_s):
+            self._next_row += 1
+        return [self._reading(row) for row in range(first, self._next_row)]
+
+    def _since_first_row_s(self, row: int) -> float:
+        return self._recording.t_s[row] - self._recording.t_s[0]
+
+    def _due_s(self, row: int) -> float:
+        return self._began_s + self._since_first_row_s(row) / self._speed
+
+    def _reading(self, row: int) -> Reading:
+        recording = self._recording
+        return Reading(
+            t_ns=self._start_ns + round(self._since_first_row_s(row) * 1e9),
+            power_w=recording.power_w[row],
+            voltage_v=None if recording.voltage_v is None else recording.voltage_v[row],
+            current_a=None if recording.current_a is None else recording.current_a[row],
+            energy_counter_j=None if recording.energy_j is None else recording.energy_j[row],
+        )
+
+
+def _entries(settings: MeterSettings, clock: ServiceClock) -> list[PlaylistEntry]:
+    if settings.playlist is not None:
+        return read_playlist(settings.playlist)
+    entry = {
+        "path": settings.recording,
+        "dut": settings.dut,
+        "meter": settings.meter,
+        "meter_model": settings.meter_model,
+        "timeline_id": clock.timeline_id,
+        "start_ns": clock.now_ns(),
+    }
+    return [PlaylistEntry.model_validate(entry)]
+
+
+def _open(entry: PlaylistEntry, site: str, speed: float) -> RecordingSource:
+    recording = read_recording(entry.path)
+    if recording.flags:
+        log.warning("%s: played although %s", entry.path, ", ".join(recording.flags).replace("_", " "))
+    stream = Stream(
+        site=site,
+        dut=entry.dut,
+        meter=entry.meter,
+        meter_model=entry.meter_model,
+        meter_kind="recorded",
+        timeline_id=entry.timeline_id,
+        host_clock=None,
+        period_ns=recording.period_ns,
+    )
+    return RecordingSource(stream, recording, entry.start_ns, speed)

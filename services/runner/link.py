@@ -1,0 +1,114 @@
+"""The runner's side of the bus: what it is doing, silence inside trains, events that are not lost."""
+
+import logging
+import time
+from typing import Literal
+
+from bus import Bus, SpoolingPublisher
+from clock import ServiceClock, rfc3339
+from runner.stopping import Stop
+from schemas import DeviceDescription, OperationEvent, ServiceStatus
+
+log = logging.getLogger(__name__)
+
+FLUSH_S = 2.0
+STEP_NS = 50_000_000
+LAST_WORD_S = 1.0
+"""How long a runner that was stopped inside a train tries to reach the broker, to say that it is offline."""
+
+
+class Link:
+    """Speaks for one runner. A broker that is away is waited for in the gaps only; events wait in the spool."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        publisher: SpoolingPublisher,
+        clock: ServiceClock,
+        device: DeviceDescription,
+        instance: str,
+        stop: Stop,
+    ) -> None:
+        self._bus = bus
+        self._publisher = publisher
+        self._clock = clock
+        self._device = device
+        self._instance = instance
+        self._stop = stop
+        self._started_ns = clock.now_ns()
+        self._announced = False
+        self._warned = False
+        self.health: dict[str, float] = {}
+
+    @property
+    def pending(self) -> int:
+        """Events that the aggregator has not confirmed."""
+        return self._publisher.pending
+
+    def speak(self, detail: str, duration_s: float) -> None:
+        """Be online for this long: connect, say what goes on, deliver what waits. Raises Stopped."""
+        self._bus.set_status(self._device.site, self._status("online", detail))
+        self._bus.connect(0.0)
+        end_ns = time.monotonic_ns() + round(duration_s * 1e9)
+        self._deliver()
+        while (now_ns := time.monotonic_ns()) < end_ns:
+            self._stop.wait_until(min(end_ns, now_ns + STEP_NS))
+            self._deliver()
+        self._warn_once()
+
+    def fall_silent(self, until_ns: int, detail: str) -> None:
+        """Say until when, then leave the broker."""
+        self._bus.set_status(self._device.site, self._status("measuring", detail, until_ns))
+        if self._bus.connected:
+            self._bus.flush(FLUSH_S)
+        self._bus.disconnect()
+
+    def put(self, event: OperationEvent) -> None:
+        """Keep an event until the aggregator has confirmed it."""
+        self._publisher.put(event)
+
+    def wait_until_confirmed(self, timeout_s: float) -> bool:
+        """Whether the aggregator named all events within this time. Raises Stopped."""
+        end_ns = time.monotonic_ns() + round(timeout_s * 1e9)
+        self._deliver()
+        while self._publisher.pending and (now_ns := time.monotonic_ns()) < end_ns:
+            self._stop.wait_until(min(end_ns, now_ns + STEP_NS))
+            self._deliver()
+        return not self._publisher.pending
+
+    def leave(self, detail: str) -> None:
+        """Say offline, also when a train was cut off and the broker has to be reached again for it."""
+        self._bus.set_status(self._device.site, self._status("offline", detail))
+        if self._bus.connect(LAST_WORD_S):
+            self._bus.flush(FLUSH_S)
+        self._bus.disconnect()
+        self._publisher.close()
+
+    def _deliver(self) -> None:
+        if self._bus.connected and not self._announced:
+            self._bus.publish("device", self._device.site, self._device, dut=self._device.dut)
+            self._announced = True
+        self._publisher.step()
+
+    def _warn_once(self) -> None:
+        if self._bus.connected or self._warned:
+            self._warned = not self._bus.connected
+            return
+        self._warned = True
+        log.warning("no broker; trains go on, events wait in the spool (%d so far)", self._publisher.pending)
+
+    def _status(
+        self, state: Literal["online", "measuring", "offline"], detail: str, until_ns: int | None = None
+    ) -> ServiceStatus:
+        return ServiceStatus(
+            service="runner",
+            instance=self._instance,
+            state=state,
+            until_ns=until_ns,
+            version=self._device.opjoule,
+            started_ns=self._started_ns,
+            started_time=rfc3339(self._started_ns),
+            duts=(self._device.dut,),
+            detail=detail,
+            health={**self.health, "spool_depth": float(self._publisher.pending)},
+        )

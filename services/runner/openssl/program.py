@@ -1,0 +1,96 @@
+"""An `openssl` program: how to start it and which version it is."""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PQC_SINCE = (3, 5)
+"""The first OpenSSL with ML-KEM, ML-DSA and SLH-DSA."""
+VERSION_LIMIT_S = 20.0
+_INHERITED = ("HOME", "LD_LIBRARY_PATH", "OPENSSL_CONF", "OPENSSL_MODULES", "PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSsl:
+    """A program that ran. `argv_prefix` starts it: the program, or a loader that loads it; the first is a full path."""
+
+    argv_prefix: tuple[str, ...]
+    version: str
+    origin: str
+    environment: Mapping[str, str] = field(hash=False)
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        """The version for comparing: (3, 5, 9)."""
+        return version_number(self.version)
+
+    @property
+    def has_pqc(self) -> bool:
+        """Whether it is new enough for the post-quantum sets."""
+        return self.number >= PQC_SINCE
+
+    @property
+    def program(self) -> str:
+        """The path of the program itself."""
+        return self.argv_prefix[-1]
+
+
+def version_number(version: str) -> tuple[int, ...]:
+    """The numbers in front of a version: (3, 5, 9) of `3.5.9`; empty where there are none."""
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
+    return tuple(int(part) for part in match.groups(default="0")) if match else ()
+
+
+def probe(argv_prefix: tuple[str, ...], origin: str, extra_environment: Mapping[str, str]) -> OpenSsl | str:
+    """The program, asked for its version, or one line that says why it is none."""
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environment |= {"LC_ALL": "C", **extra_environment}
+    try:
+        answer = run(argv_prefix, ("version",), environment)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{argv_prefix[-1]} cannot be run: {error}"
+    match = re.match(r"OpenSSL (\S+)", answer.stdout)
+    if answer.returncode or match is None:
+        said = (answer.stdout + answer.stderr).strip().partition("\n")[0]
+        return f"{argv_prefix[-1]} is not an OpenSSL program: it says {said[:200]!r}"
+    return OpenSsl(argv_prefix, match[1], origin, environment)
+
+
+def run(
+    argv_prefix: tuple[str, ...], arguments: tuple[str, ...], environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """One short command whose output is wanted. Raises OSError and subprocess.TimeoutExpired."""
+    return subprocess.run(
+        (*argv_prefix, *arguments),
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=VERSION_LIMIT_S,
+    )
+
+
+def probe_unpacked(root: Path) -> OpenSsl | str:
+    """The program of Debian packages unpacked into a folder, run by the loader unpacked beside it.
+
+    It sees that folder's configuration and modules only, never those of the system's own OpenSSL.
+    """
+    loaders = sorted(root.glob("usr/lib/*/ld-linux*.so.*"))
+    program = root / "usr/bin/openssl"
+    if not loaders or not program.is_file():
+        return f"{root} holds no unpacked openssl"
+    libraries = loaders[0].parent
+    return probe(
+        (str(loaders[0]), "--library-path", str(libraries), str(program)),
+        f"packages unpacked in {root}",
+        {
+            "LD_LIBRARY_PATH": "",
+            "OPENSSL_CONF": str(root / "etc/ssl/openssl.cnf"),
+            "OPENSSL_MODULES": str(libraries / "ossl-modules"),
+        },
+    )
