@@ -72,7 +72,7 @@ class Board(Model):
 
     model: Text
     architecture: Text
-    bits: Literal[32, 64]
+    bits: Annotated[Literal[32, 64] | None, Field(description="null where an imported study does not say")]
     openssl: Text
 
 

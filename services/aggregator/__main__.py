@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from threading import Event
+from typing import Literal
 
 from aggregator.journal import Journal
 from aggregator.service import SOFTWARE, Aggregator
@@ -47,9 +48,10 @@ def serve(settings: AggregatorSettings, stopping: Event) -> None:
     aggregator = Aggregator(bus, journal, clock, settings)
     aggregator.resume()
     aggregator.subscribe()
+    started_ns = clock.now_ns()
+    bus.set_status(settings.site, _status(aggregator, settings, started_ns))
     if not bus.connect(CONNECT_S):
         log.warning("no broker at %s yet (%s); trying on", settings.broker_url, bus.last_error or "no answer")
-    started_ns = clock.now_ns()
     status_due_s = forget_due_s = float("-inf")
     try:
         while not stopping.is_set():
@@ -62,15 +64,21 @@ def serve(settings: AggregatorSettings, stopping: Event) -> None:
                 journal.forget_samples(clock.now_ns() - round(settings.keep_samples_days * _DAY_NS))
                 forget_due_s = now_s + FORGET_S
     finally:
+        bus.set_status(settings.site, _status(aggregator, settings, started_ns, state="offline"))
         bus.disconnect()
         journal.close()
 
 
-def _status(aggregator: Aggregator, settings: AggregatorSettings, started_ns: int) -> ServiceStatus:
+def _status(
+    aggregator: Aggregator,
+    settings: AggregatorSettings,
+    started_ns: int,
+    state: Literal["online", "offline"] = "online",
+) -> ServiceStatus:
     return ServiceStatus(
         service="aggregator",
         instance=settings.instance,
-        state="online",
+        state=state,
         version=SOFTWARE,
         started_ns=started_ns,
         started_time=rfc3339(started_ns),

@@ -149,23 +149,21 @@ class _Link:
         self._stopping.set()
         self.waker.wake()
         self._thread.join(STOP_TIMEOUT_S)
+        self.waker.close()
         return self._generation
 
     def _run(self) -> None:
         attempt = 0
-        try:
-            while not self._stopping.is_set():
-                self._generation += 1
-                connection = Connection(self._shared, self._generation)
-                start_s = time.monotonic()
-                connection.run(self._stopping, self.waker)
-                if not connection.failure:
-                    continue
-                self._report(connection.failure, connection.accepted)
-                attempt = 1 if time.monotonic() - start_s > STABLE_S + BACKOFF_MIN_S else attempt + 1
-                self._stopping.wait(backoff_s(attempt, random.random()))
-        finally:
-            self.waker.close()
+        while not self._stopping.is_set():
+            self._generation += 1
+            connection = Connection(self._shared, self._generation)
+            start_s = time.monotonic()
+            connection.run(self._stopping, self.waker)
+            if not connection.failure:
+                continue
+            self._report(connection.failure, connection.accepted)
+            attempt = 1 if time.monotonic() - start_s > STABLE_S + BACKOFF_MIN_S else attempt + 1
+            self._stopping.wait(backoff_s(attempt, random.random()))
 
     def _report(self, failure: str, accepted: bool) -> None:
         """Keep the reason, and log it once, not per attempt."""

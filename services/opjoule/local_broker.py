@@ -14,21 +14,13 @@ from types import TracebackType
 from typing import Literal, Self
 
 from errors import SettingsError
+from opjoule.processes import dies_with_parent
 
 Kind = Literal["mosquitto", "iotcore"]
 HOST = "127.0.0.1"
 READY_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 POLL_S = 0.02
-
-_DIE_WITH_PARENT = """
-import ctypes, os, signal, sys
-PR_SET_PDEATHSIG = 1  # linux/prctl.h; stays set over exec
-ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-if os.getppid() != int(sys.argv[1]):
-    sys.exit("its parent is gone")
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 _IOTCORE = """
 import logging, sys
@@ -98,7 +90,11 @@ class LocalBroker:
             command = self._mosquitto() if self.kind == "mosquitto" else self._iotcore()
             with self.log_file.open("wb") as log:
                 self._process = subprocess.Popen(
-                    [*_launcher(), *command], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                    dies_with_parent(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
                 )
         except OSError as error:
             raise SettingsError(f"cannot start {self.kind} in {self._directory}: {error.strerror or error}") from None
@@ -217,10 +213,3 @@ def _refuse_port_in_use(port: int) -> None:
                     f"port {port} is in use on {HOST}: stop the other program or choose another port"
                 ) from None
             raise SettingsError(f"port {port} cannot be used on {HOST}: {error.strerror}") from None
-
-
-def _launcher() -> list[str]:
-    """What runs before the broker in its process, so that it is killed when this process dies, however that happens."""
-    if sys.platform != "linux":
-        return []
-    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]

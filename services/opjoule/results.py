@@ -1,0 +1,157 @@
+"""`opjoule results`: what the journal holds, last revisions, as a table, CSV or JSON. Reads beside a running aggregator."""
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import get_args
+
+from rich.console import Console
+from rich.table import Table
+
+from aggregator.journal import Journal
+from aggregator.journal_tables import ResultFilter
+from bus.settings import default_state_dir
+from opjoule.figures import headline, quality, with_u95
+from schemas import EnergyResult, Operation, Quality, slug
+
+SUMMARY = "What the journal holds: the last revision of every result."
+
+COLUMNS = (
+    "start_time",
+    "site",
+    "dut",
+    "operation",
+    "parameter_set",
+    "variant",
+    "backend",
+    "quality",
+    "simulated",
+    "net_j_per_op",
+    "u_j_per_op",
+    "u95_j_per_op",
+    "dof",
+    "crypto_j_per_op",
+    "crypto_u95_j_per_op",
+    "net_power_w",
+    "u95_power_w",
+    "baseline_w",
+    "load_w",
+    "load_s",
+    "repetitions",
+    "repetitions_failed",
+    "s_per_op",
+    "meter",
+    "meter_model",
+    "flags",
+    "event_id",
+    "run_id",
+    "revision",
+)
+"""Columns of CSV and keys of JSON; the unit is in the name."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `opjoule results`."""
+    parser.add_argument("--journal", type=Path, help="journal file [default: journal.sqlite in the state directory]")
+    parser.add_argument("--board", help="only this DUT")
+    parser.add_argument("--site", help="only this site")
+    parser.add_argument("--operation", choices=get_args(Operation), help="only this operation")
+    parser.add_argument("--parameter-set", help="only this parameter set, e.g. ML-KEM-768")
+    parser.add_argument("--quality", choices=get_args(Quality), help="only this quality")
+    parser.add_argument("--run", help="only this run_id")
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="[default: table]")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what was asked for; exit status 0 also where nothing matches."""
+    path = args.journal or default_state_dir() / "journal.sqlite"
+    journal = Journal(path, read_only=True)
+    try:
+        wanted = ResultFilter(
+            site=args.site, dut=args.board, run_id=args.run, operation=args.operation, quality=args.quality
+        )
+        found = [each for each in journal.results.find(wanted) if _is_set(each, args.parameter_set)]
+    finally:
+        journal.close()
+    _WRITERS[args.format](found)
+    return 0
+
+
+def _is_set(result: EnergyResult, wanted: str | None) -> bool:
+    return wanted is None or slug(result.parameter_set) == slug(wanted)
+
+
+def row(result: EnergyResult) -> dict[str, object]:
+    """A result as one flat row, None where it has no such figure."""
+    net, crypto, power = result.net_j_per_op, result.crypto_j_per_op, result.net_power_w
+    figures = {
+        "net_j_per_op": net.value if net else None,
+        "u_j_per_op": net.u if net else None,
+        "u95_j_per_op": net.u95 if net else None,
+        "dof": net.dof if net else None,
+        "crypto_j_per_op": crypto.value if crypto else None,
+        "crypto_u95_j_per_op": crypto.u95 if crypto else None,
+        "net_power_w": power.value if power else None,
+        "u95_power_w": power.u95 if power else None,
+        "s_per_op": result.time_per_repetition.mean_s if result.time_per_repetition else None,
+        "flags": " ".join(result.flags),
+        "event_id": str(result.event_id),
+    }
+    return {name: figures[name] if name in figures else getattr(result, name) for name in COLUMNS}
+
+
+def table(results: Iterable[EnergyResult], title: str = "") -> Table:
+    """Results for a terminal."""
+    made = Table(title=title or None, title_justify="left")
+    for name, justify in _TABLE_COLUMNS:
+        made.add_column(name, justify=justify, no_wrap=name not in ("quality", "flags"))  # type: ignore[arg-type]
+    for result in results:
+        made.add_row(*cells(result))
+    return made
+
+
+_TABLE_COLUMNS = (
+    ("board", "left"),
+    ("operation", "left"),
+    ("parameter set", "left"),
+    ("net per operation ± U95", "right"),
+    ("crypto alone ± U95", "right"),
+    ("repetitions", "right"),
+    ("quality", "left"),
+)
+
+
+def cells(result: EnergyResult) -> Sequence[str]:
+    """One row of the table. Flags that only repeat the quality column are left out."""
+    flags = [flag for flag in result.flags if flag != "simulated"]
+    return (
+        result.dut,
+        result.operation,
+        f"{result.parameter_set} ({result.variant})" if result.operation == "null" else result.parameter_set,
+        headline(result),
+        with_u95(result.crypto_j_per_op),
+        str(result.repetitions),
+        " ".join([quality(result), *([f"({', '.join(flags)})"] if flags else [])]),
+    )
+
+
+def _print_table(results: Sequence[EnergyResult]) -> None:
+    console = Console()
+    console.print(table(results) if results else "no results match")
+
+
+def _print_csv(results: Sequence[EnergyResult]) -> None:
+    writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row(result) for result in results)
+
+
+def _print_json(results: Sequence[EnergyResult]) -> None:
+    json.dump([row(result) for result in results], sys.stdout, indent=1)
+    print()
+
+
+_WRITERS = {"table": _print_table, "csv": _print_csv, "json": _print_json}
