@@ -106,9 +106,7 @@ class OperationEvent(Message):
     host_clock: HostClock | None = None
     segments: Annotated[tuple[Segment, ...], Field(min_length=1, max_length=100_000)]
     guard_s: Annotated[float, Field(ge=0, le=60, description="cut from idle segments at their edges")]
-    seed: Annotated[
-        int | None, Field(ge=0, description="what the lengths of the segments were drawn from")
-    ] = None
+    seed: Annotated[int | None, Field(ge=0, description="what the lengths of the segments were drawn from")] = None
     repetitions_verified: Count
     repetitions_failed: Count = 0
     first_error: Annotated[str | None, Field(max_length=1000)] = None

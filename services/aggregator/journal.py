@@ -88,6 +88,7 @@ class Journal:
             (stream, batch.seq, batch.start_ns, batch.until_ns, arrived_ns, payload),
         )
         if cursor.rowcount == 1:
+            self._db.execute("UPDATE streams SET first_ns=min(first_ns, ?) WHERE stream=?", (batch.start_ns, stream))
             self._advance(stream)
         return cursor.rowcount == 1
 
@@ -128,9 +129,8 @@ class Journal:
             next_seq, until_ns = seq + 1, batch_until_ns
         if until_ns is not None:
             self._db.execute(
-                "UPDATE streams SET next_seq=?, watermark_ns=max(watermark_ns, ?),"
-                " first_ns=(SELECT min(start_ns) FROM batches WHERE stream=?) WHERE stream=?",
-                (next_seq, until_ns, stream, stream),
+                "UPDATE streams SET next_seq=?, watermark_ns=max(watermark_ns, ?) WHERE stream=?",
+                (next_seq, until_ns, stream),
             )
 
     def skip_missing(self, site: str, dut: str) -> None:

@@ -10,8 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bus import Bus
 from errors import SettingsError
+from schemas import ServiceStatus, parse_topic, topic_filter
+from schemas.status import Service
 
+START_S = 30.0
 STOP_S = 5.0
 """How long a service may take to end before it is killed."""
 
@@ -30,6 +34,10 @@ def dies_with_parent(command: Sequence[str]) -> list[str]:
     if sys.platform != "linux":
         return list(command)
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
+
+
+def _is_online(payload: bytes) -> bool:
+    return ServiceStatus.model_validate_json(payload).state == "online"
 
 
 class Services:
@@ -80,6 +88,21 @@ class Services:
             status = self.status(name)
             if status is not None:
                 raise SettingsError(f"the {name} ended with status {status}: {self.last_line(name)}")
+
+    def wait_until_online(self, bus: Bus, site: str, name: Service) -> None:
+        """Wait for the retained status of a service; what else comes meanwhile is dropped.
+
+        Raises SettingsError when it ends, or says nothing for `START_S`.
+        """
+        bus.subscribe([topic_filter("status", site, service=name)])
+        deadline_s = time.monotonic() + START_S
+        while time.monotonic() < deadline_s:
+            self.must_run(name)
+            for received in bus.receive(0.1):
+                address = parse_topic(received.topic)
+                if address is not None and address.levels.get("service") == name and _is_online(received.payload):
+                    return
+        raise SettingsError(f"the {name} did not come up within {START_S:.0f} s: {self.last_line(name)}")
 
     def last_line(self, name: str) -> str:
         """The last line that a service logged."""

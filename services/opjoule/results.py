@@ -1,4 +1,4 @@
-"""`opjoule results`: what the journal holds, last revisions, as a table, CSV or JSON. Reads beside a running aggregator."""
+"""`opjoule results`: the last revisions in the journal, as a table, CSV or JSON, beside a running aggregator too."""
 
 import argparse
 import csv
@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import get_args
 
-from rich.console import Console
+from rich import box
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from aggregator.journal import Journal
@@ -103,44 +104,49 @@ def row(result: EnergyResult) -> dict[str, object]:
     return {name: figures[name] if name in figures else getattr(result, name) for name in COLUMNS}
 
 
-def table(results: Iterable[EnergyResult], title: str = "") -> Table:
-    """Results for a terminal."""
-    made = Table(title=title or None, title_justify="left")
+def table(results: Iterable[EnergyResult], title: str = "", width: int = 80) -> Table:
+    """Results for a terminal; the crypto energy needs a wide one."""
+    wide = width >= WIDE
+    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name, justify in _TABLE_COLUMNS:
-        made.add_column(name, justify=justify, no_wrap=name not in ("quality", "flags"))  # type: ignore[arg-type]
+        if wide or name != _WIDE_ONLY:
+            made.add_column(name, justify=justify, overflow="fold")
     for result in results:
-        made.add_row(*cells(result))
+        made.add_row(*(cell for name, cell in cells(result).items() if wide or name != _WIDE_ONLY))
     return made
 
 
-_TABLE_COLUMNS = (
+WIDE = 110
+_WIDE_ONLY = "crypto/op ± U95"
+_TABLE_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
     ("board", "left"),
     ("operation", "left"),
     ("parameter set", "left"),
-    ("net per operation ± U95", "right"),
-    ("crypto alone ± U95", "right"),
-    ("repetitions", "right"),
+    ("net/op ± U95", "right"),
+    (_WIDE_ONLY, "right"),
+    ("reps", "right"),
     ("quality", "left"),
 )
 
 
-def cells(result: EnergyResult) -> Sequence[str]:
-    """One row of the table. Flags that only repeat the quality column are left out."""
+def cells(result: EnergyResult) -> dict[str, str]:
+    """One row of the table. A flag that only repeats the quality column is left out."""
     flags = [flag for flag in result.flags if flag != "simulated"]
-    return (
+    texts = (
         result.dut,
         result.operation,
-        f"{result.parameter_set} ({result.variant})" if result.operation == "null" else result.parameter_set,
+        result.variant if result.operation == "null" else result.parameter_set,
         headline(result),
         with_u95(result.crypto_j_per_op),
         str(result.repetitions),
         " ".join([quality(result), *([f"({', '.join(flags)})"] if flags else [])]),
     )
+    return dict(zip((name for name, _ in _TABLE_COLUMNS), texts, strict=True))
 
 
 def _print_table(results: Sequence[EnergyResult]) -> None:
     console = Console()
-    console.print(table(results) if results else "no results match")
+    console.print(table(results, width=console.width) if results else "no results match")
 
 
 def _print_csv(results: Sequence[EnergyResult]) -> None:

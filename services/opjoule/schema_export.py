@@ -21,6 +21,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "backend": {"description": "how the operation ran", "enum": list(get_args(Backend))},
     "operation": {"description": "what ran", "enum": list(get_args(Operation))},
     "slug": {"description": "the parameter set in lower case, every other character a hyphen"},
+    "variant": {"description": "the variant in lower case, every other character a hyphen; `none` where it is empty"},
     "service": {"description": "the kind of service", "enum": list(get_args(Service))},
     "instance": {"description": "the name of one process of a service"},
 }

@@ -108,6 +108,17 @@ def test_a_batch_that_comes_after_the_deadline_revises_the_result(lab: Lab) -> N
     assert (late.quality, late.revision, late.load_segments_used) == ("good", 2, LOADS)
 
 
+def test_batches_from_before_the_first_subscription_that_come_again_complete_their_trains(lab: Lab) -> None:
+    trains = [_train(1), _train(2, 12.0)]
+    samples = _samples(24.0, *trains)
+    lab.send(*trains, *samples[12:])
+    lab.run()
+    assert [result.event_id for result in lab.results()] == [trains[1].event_id]
+    lab.send(*samples[:12])
+    lab.run()
+    assert [result.quality for result in lab.results()] == ["good", "good"]
+
+
 def test_after_a_missing_batch_was_given_up_later_trains_do_not_wait_for_it(lab: Lab) -> None:
     trains = [_train(1), _train(2, 12.0)]
     samples = _samples(24.0, *trains)

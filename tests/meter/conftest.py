@@ -28,9 +28,6 @@ class FakeTime:
     def monotonic_ns(self) -> int:
         return self.now_ns
 
-    def monotonic_s(self) -> float:
-        return self.now_ns / 1e9
-
     def sleep(self, duration_s: float) -> None:
         self.now_ns += round(duration_s * 1e9)
 

@@ -16,7 +16,7 @@ VECTOR = bytes.fromhex(
     "0000000008400300000000000000000000000000000000001440333333333333e33f00000000000008407b14ae47e17a943f0ad7a3"
     "703d0a144085eb51b81e85e33fde718a8ee47208407b14ae47e17aa43f14ae47e17a141440d7a3703d0ad7e33f2e90a0f831e60840"
 )
-"""Three channels (voltage and current without extremes, power with), three rows; METERS: layout of .cfn files."""
+"""Three channels (voltage and current without extremes, power with), three rows."""
 FIRST_ROW = 22 + 7 + 7 + 23 + 4
 ROW = 8 * 4
 

@@ -22,7 +22,10 @@ import os, subprocess, sys, threading, time
 PYTHON = [sys.executable, "-S", "-c"]
 BURN = "import sys, time\nwhile time.process_time() < float(sys.argv[-1]): pass"
 NEST = "import subprocess, sys\nsubprocess.run([sys.executable, '-S', '-c', *sys.argv[1:]])"
-ABANDON = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-S', '-c', *sys.argv[1:]])"
+ABANDON = (
+    "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-S', '-c', *sys.argv[1:]])\n"
+    "while time.process_time() < 0.3: pass"  # long enough to be seen as the parent
+)
 def burn(seconds):
     end = time.thread_time() + seconds
     while time.thread_time() < end: pass
@@ -135,8 +138,8 @@ def test_energy_above_idle_is_watts_times_the_cpu_time_that_the_processes_report
 def test_an_orphan_counts_while_it_lives_and_later_work_is_not_swallowed(worker: Worker) -> None:
     total_ns = ProcessCpuTime(worker.pid, PROC).total_ns
     start_ns = total_ns()
-    worker.start("abandon(0.5)")
-    wait_until(lambda: total_ns() - start_ns > 0.5e9)
+    worker.start("abandon(1.5)")
+    wait_until(lambda: total_ns() - start_ns > 1.8e9)
     worker.cpu_s()
     before_ns = total_ns()
     worker.start("burn(0.5)")

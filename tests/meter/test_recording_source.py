@@ -14,6 +14,7 @@ from meter.protocols.recording import Recording
 from meter.readings import Reading, Stream
 from meter.settings import MeterSettings
 from meter.sources import SOURCES
+from meter.sources.pacing import Pacing
 from meter.sources.recording import RecordingSource, read_recording
 
 START_NS = 1_775_827_500_000_000_000
@@ -24,7 +25,7 @@ CSV = "Time,Power\n0.00,1.5\n0.02,1.6\n"
 class Clock(Protocol):
     now_ns: int
 
-    def monotonic_s(self) -> float: ...
+    def monotonic_ns(self) -> int: ...
 
     def sleep(self, duration_s: float) -> None: ...
 
@@ -55,7 +56,7 @@ def test_the_first_row_is_the_start_whatever_its_stored_time() -> None:
 
 @pytest.mark.parametrize(("speed", "rows"), [(1.0, 51), (4.0, 201)])
 def test_paced_it_gives_what_is_due(fake_time: Clock, speed: float, rows: int) -> None:
-    source = RecordingSource(STREAM, recording(1000), START_NS, speed, fake_time.monotonic_s, fake_time.sleep)
+    source = RecordingSource(STREAM, recording(1000), START_NS, speed, Pacing(fake_time.monotonic_ns, fake_time.sleep))
     end_ns = fake_time.now_ns + 1_000_000_000
     count = 0
     while fake_time.now_ns < end_ns:
@@ -64,7 +65,7 @@ def test_paced_it_gives_what_is_due(fake_time: Clock, speed: float, rows: int) -
 
 
 def test_reading_waits_no_longer_than_it_is_told(fake_time: Clock) -> None:
-    slow = RecordingSource(STREAM, recording(2), START_NS, 0.001, fake_time.monotonic_s, fake_time.sleep)
+    slow = RecordingSource(STREAM, recording(2), START_NS, 0.001, Pacing(fake_time.monotonic_ns, fake_time.sleep))
     assert len(slow.read(0.1) or []) == 1
     before_ns = fake_time.now_ns
     assert slow.read(0.1) == []

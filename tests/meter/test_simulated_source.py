@@ -12,7 +12,8 @@ from errors import SettingsError
 from meter.readings import Reading, Stream
 from meter.settings import MeterSettings
 from meter.sources import SOURCES
-from meter.sources.simulated import VOLTAGE_V, Noise, Pacing, PowerModel, SimulatedSource
+from meter.sources.pacing import Pacing
+from meter.sources.simulated import VOLTAGE_V, Noise, PowerModel, SimulatedSource
 
 PERIOD_NS = 10_000_000
 CLOCK = ServiceClock(wall_minus_monotonic_ns=10**18, timeline_id="t1", boot_id="b1")

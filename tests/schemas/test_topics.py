@@ -16,7 +16,7 @@ CONTRACT = {
     "device": ("{dut}/device", "runner", 1, True, "DeviceDescription"),
     "results": ("{dut}/results", "aggregator", 1, False, "EnergyResult"),
     "latest": ("{dut}/results/latest/{backend}/{operation}/{slug}", "aggregator", 1, True, "EnergyResult"),
-    "pooled": ("{dut}/pooled/{backend}/{operation}/{slug}", "aggregator", 1, True, "PooledEnergy"),
+    "pooled": ("{dut}/pooled/{backend}/{operation}/{slug}/{variant}", "aggregator", 1, True, "PooledEnergy"),
     "comparisons": ("comparisons/{slug}", "aggregator", 1, True, "Comparison"),
     "journaled": ("{dut}/journaled", "aggregator", 1, False, "Journaled"),
     "command": ("{dut}/command", "operator", 1, False, "Command"),

@@ -1,4 +1,4 @@
-"""What a recording of a FNIRSI meter holds, whatever the form of its file (METERS: FNIRSI recordings)."""
+"""What a recording of a FNIRSI meter holds, whatever the form of its file."""
 
 from __future__ import annotations  # array takes no [float] at run time before Python 3.12
 

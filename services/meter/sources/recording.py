@@ -2,7 +2,6 @@
 
 import functools
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from meter.protocols import cfn, power_csv
 from meter.protocols.recording import Recording
 from meter.readings import Reading, Stream
 from meter.settings import MeterSettings
+from meter.sources.pacing import Pacing
 from meter.sources.plan import Planned
 
 log = logging.getLogger(__name__)
@@ -50,16 +50,14 @@ class RecordingSource:
         recording: Recording,
         start_ns: int,
         speed: float,
-        monotonic_s: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        pacing: Pacing | None = None,
     ) -> None:
         self.stream = stream
         self._recording = recording
         self._start_ns = start_ns
         self._speed = speed
-        self._monotonic_s = monotonic_s
-        self._sleep = sleep
-        self._began_s = monotonic_s()
+        self._pacing = pacing or Pacing()
+        self._began_ns = self._pacing.monotonic_ns()
         self._next_row = 0
 
     def read(self, timeout_s: float) -> list[Reading] | None:
@@ -67,25 +65,30 @@ class RecordingSource:
         rows = len(self._recording.t_s)
         if self._next_row == rows:
             return None
-        if self._speed > 0:
-            self._sleep(min(timeout_s, max(0.0, self._due_s(self._next_row) - self._monotonic_s())))
-        end = min(rows, self._next_row + _CHUNK_ROWS)
-        now_s = self._monotonic_s()
         first = self._next_row
-        while self._next_row < end and (self._speed == 0 or self._due_s(self._next_row) <= now_s):
-            self._next_row += 1
+        end = min(rows, first + _CHUNK_ROWS)
+        if self._speed == 0:
+            self._next_row = end
+        else:
+            self._wait(self._due_ns(first), timeout_s)
+            now_ns = self._pacing.monotonic_ns()
+            while self._next_row < end and self._due_ns(self._next_row) <= now_ns:
+                self._next_row += 1
         return [self._reading(row) for row in range(first, self._next_row)]
 
-    def _since_first_row_s(self, row: int) -> float:
-        return self._recording.t_s[row] - self._recording.t_s[0]
+    def _wait(self, due_ns: int, timeout_s: float) -> None:
+        self._pacing.sleep_until(min(due_ns, self._pacing.monotonic_ns() + round(timeout_s * 1e9)))
 
-    def _due_s(self, row: int) -> float:
-        return self._began_s + self._since_first_row_s(row) / self._speed
+    def _due_ns(self, row: int) -> int:
+        return self._began_ns + round(self._since_first_row_ns(row) / self._speed)
+
+    def _since_first_row_ns(self, row: int) -> int:
+        return round((self._recording.t_s[row] - self._recording.t_s[0]) * 1e9)
 
     def _reading(self, row: int) -> Reading:
         recording = self._recording
         return Reading(
-            t_ns=self._start_ns + round(self._since_first_row_s(row) * 1e9),
+            t_ns=self._start_ns + self._since_first_row_ns(row),
             power_w=recording.power_w[row],
             voltage_v=None if recording.voltage_v is None else recording.voltage_v[row],
             current_a=None if recording.current_a is None else recording.current_a[row],

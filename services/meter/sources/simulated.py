@@ -8,14 +8,13 @@ means right.
 
 import math
 import random
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from clock import ServiceClock
 from errors import SettingsError
 from meter.readings import Reading, Stream
 from meter.settings import MeterSettings
+from meter.sources.pacing import Pacing
 from meter.sources.plan import Planned
 from meter.transports.cpu_time import CpuTime, cpu_time_of
 
@@ -71,14 +70,6 @@ class Noise:
         return self._now_w
 
 
-@dataclass(frozen=True, slots=True)
-class Pacing:
-    """The clock and the sleep of the sampler; tests bring their own."""
-
-    monotonic_ns: Callable[[], int] = time.monotonic_ns
-    sleep: Callable[[float], None] = time.sleep
-
-
 class SimulatedSource:
     """Samples on a fixed grid of the monotonic clock, without drift."""
 
@@ -106,16 +97,11 @@ class SimulatedSource:
         end_ns = self._pacing.monotonic_ns() + round(timeout_s * 1e9)
         readings: list[Reading] = []
         while self._next_ns <= end_ns:
-            self._sleep_until(self._next_ns)
+            self._pacing.sleep_until(self._next_ns)
             readings.append(self._sample())
         if not readings:
-            self._sleep_until(end_ns)
+            self._pacing.sleep_until(end_ns)
         return readings
-
-    def _sleep_until(self, t_ns: int) -> None:
-        rest_ns = t_ns - self._pacing.monotonic_ns()
-        if rest_ns > 0:
-            self._pacing.sleep(rest_ns / 1e9)
 
     def _sample(self) -> Reading:
         now_ns = self._pacing.monotonic_ns()

@@ -61,7 +61,8 @@ class ProcessCpuTime:
 
     Reaped children are known only in whole ticks of 10 ms, user and system time each rounded down. So the time of a
     short child may show when a later one is reaped, and samples of 10 ms see it in steps; rounded is the running
-    total, not of each child, so that sums and means are right to 20 ms of CPU time per process in the tree.
+    total, not of each child, so that sums and means are right to 20 ms of CPU time per process in the tree. A process
+    whose parent ended before this ever saw the two together is not known as a descendant.
     """
 
     def __init__(self, pid: int, proc: Path) -> None:
