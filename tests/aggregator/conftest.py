@@ -79,17 +79,16 @@ class Lab:
 
 
 class _Stopped(ServiceClock):
-    """The lab's clock."""
+    """The lab's clock. (A frozen dataclass: the lab is put in past its guard.)"""
 
     def __init__(self, clock: ServiceClock, lab: Lab) -> None:
         super().__init__(clock.wall_minus_monotonic_ns, clock.timeline_id, clock.boot_id)
-        object.__setattr__(self, "_lab", lab)
+        object.__setattr__(self, "lab", lab)
 
-    __slots__ = ("_lab",)
+    lab: Lab
 
     def now_ns(self) -> int:
-        lab: Lab = self._lab
-        return lab.now_ns
+        return self.lab.now_ns
 
 
 @pytest.fixture

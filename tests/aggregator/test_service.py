@@ -77,7 +77,7 @@ def test_everything_sent_twice_counts_once_and_is_receipted_twice(lab: Lab) -> N
 @pytest.mark.parametrize("seed", range(5))
 def test_any_order_of_arrival_gives_the_same_final_result(make_lab: Callable[..., Lab], seed: int) -> None:
     trains = [_train(1), _train(2, 12.0, operation="null", parameter_set="none"), _train(3, 24.0)]
-    messages = [*_samples(36.0, *trains), *trains]
+    messages: list[SampleBatch | OperationEvent] = [*_samples(36.0, *trains), *trains]
     straight = make_lab()
     straight.send(*messages)
     straight.run()
@@ -172,7 +172,7 @@ def test_a_null_train_that_comes_later_gives_the_earlier_train_its_crypto_energy
 def test_a_kill_between_any_two_messages_loses_and_doubles_nothing(
     make_lab: Callable[..., Lab], killed_after: int
 ) -> None:
-    messages = [*_samples(12.0, _train()), _train()]
+    messages: list[SampleBatch | OperationEvent] = [*_samples(12.0, _train()), _train()]
     undisturbed, lab = make_lab(), make_lab()
     undisturbed.send(*messages)
     undisturbed.run()
@@ -187,7 +187,7 @@ def test_a_kill_between_any_two_messages_loses_and_doubles_nothing(
 
 
 def test_a_kill_after_the_commit_and_before_the_acknowledgement_counts_nothing_twice(lab: Lab) -> None:
-    messages = [*_samples(12.0, _train()), _train()]
+    messages: list[SampleBatch | OperationEvent] = [*_samples(12.0, _train()), _train()]
     lab.send(*messages)
     lab.bus.acknowledge = lambda messages: None  # type: ignore[method-assign]
     lab.run()
