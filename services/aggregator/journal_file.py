@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from aggregator.journal_tables import TABLES, VERSION
@@ -17,11 +17,16 @@ class JournalFile:
         self.path = path
         if read_only and not path.is_file():
             raise SettingsError(f"there is no journal {path}")
-        self._lock = None if read_only else hold_lock(path, "journal")
         address = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-        with self.operator_must_act():
-            self.db = sqlite3.connect(address, uri=True, isolation_level=None, timeout=10.0)
-            self._prepare(read_only)
+        with ExitStack() as undo:
+            if not read_only:
+                undo.enter_context(hold_lock(path, "journal"))
+            with self.operator_must_act():
+                self.db = undo.enter_context(
+                    closing(sqlite3.connect(address, uri=True, isolation_level=None, timeout=10.0))
+                )
+                self._prepare(read_only)
+            self._open = undo.pop_all()
 
     def _prepare(self, read_only: bool) -> None:
         (version,) = self.db.execute("PRAGMA user_version").fetchone()
@@ -35,9 +40,7 @@ class JournalFile:
 
     def close(self) -> None:
         """Close the file and give up the lock."""
-        self.db.close()
-        if self._lock is not None:
-            self._lock.close()
+        self._open.close()
 
     @contextmanager
     def operator_must_act(self) -> Iterator[None]:
