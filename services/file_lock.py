@@ -1,31 +1,40 @@
-"""One process per file: a lock beside it that dies with its holder."""
+"""One process per file: a lock beside it, held as long as the process lives, whatever ends it."""
 
 import fcntl
 import os
 from pathlib import Path
-from typing import TextIO
 
 from errors import SettingsError
 
 
-def hold_lock(path: Path, what: str) -> TextIO:
-    """The open lock file `path.lock`; closing it, or the end of the process, gives up the lock.
+class FileLock:
+    """Held until it is closed."""
 
-    Makes missing folders. Raises SettingsError that names the holder, or says why the file cannot be made.
-    """
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """Let others in."""
+        os.close(self._descriptor)
+
+
+def hold_lock(path: Path, what: str) -> FileLock:
+    """The lock `PATH.lock`; missing folders are made. Raises SettingsError that names the holder or the trouble."""
+    file = path.with_name(path.name + ".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.with_name(path.name + ".lock").open("a+")
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise SettingsError(f"the {what} {path} cannot be made: {error.strerror}") from None
+        raise SettingsError(f"{what} {path} cannot be used: {error.strerror}") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        holder = lock.read().strip() or "unknown"
-        lock.close()
-        raise SettingsError(f"the {what} {path} is in use by process {holder}") from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
+    except BlockingIOError:
+        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace")
+        os.close(descriptor)
+        raise SettingsError(f"{what} {path} is in use by process {holder or 'unknown'}") from None
+    except OSError as error:
+        os.close(descriptor)
+        raise SettingsError(f"{what} {path} cannot be used: {error.strerror}") from None
+    return FileLock(descriptor)

@@ -20,7 +20,7 @@ class JournalFile:
         address = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
         with ExitStack() as undo:
             if not read_only:
-                undo.enter_context(hold_lock(path, "journal"))
+                undo.enter_context(closing(hold_lock(path, "journal")))
             with self.operator_must_act():
                 self.db = undo.enter_context(
                     closing(sqlite3.connect(address, uri=True, isolation_level=None, timeout=10.0))

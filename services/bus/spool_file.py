@@ -1,9 +1,7 @@
 """The spool's SQLite file: one process at a time, survives kill -9, set aside when corrupt."""
 
 import contextlib
-import fcntl
 import logging
-import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,6 +9,7 @@ from uuid import UUID
 
 from bus.labels import Label
 from errors import SettingsError
+from file_lock import hold_lock
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ class SpoolFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = _lock(path)
+        self._lock = hold_lock(path, "spool")
         try:
             self._db = self._open()
         except BaseException:
@@ -131,35 +130,3 @@ def _set_aside(path: Path) -> Path:
     except OSError as error:
         raise SettingsError(f"spool {path} is corrupt and cannot be set aside: {error.strerror}") from None
     return aside
-
-
-class _Lock:
-    """Held as long as the process lives, whatever ends it."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def close(self) -> None:
-        """Let others in."""
-        os.close(self._descriptor)
-
-
-def _lock(path: Path) -> _Lock:
-    file = path.with_name(path.name + ".lock")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise SettingsError(f"spool {path} cannot be used: {error.strerror}") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
-    except BlockingIOError:
-        owner = os.pread(descriptor, 32, 0).decode("ascii", "replace")
-        os.close(descriptor)
-        raise SettingsError(f"spool {path} is in use by process {owner or 'unknown'}") from None
-    except OSError as error:
-        os.close(descriptor)
-        raise SettingsError(f"spool {path} cannot be used: {error.strerror}") from None
-    return _Lock(descriptor)
