@@ -1,5 +1,6 @@
 """The file of the journal: opened, locked, one transaction at a time, errors said in one line."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -15,9 +16,9 @@ class JournalFile:
 
     def __init__(self, path: Path, read_only: bool) -> None:
         self.path = path
-        if read_only and not path.is_file():
-            raise SettingsError(f"there is no journal {path}")
-        address = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        if read_only:
+            _refuse_missing(path)
+        address = f"{path.absolute().as_uri()}?{_reading(path) if read_only else 'mode=rwc'}"
         with ExitStack() as undo:
             if not read_only:
                 undo.enter_context(closing(hold_lock(path, "journal")))
@@ -61,3 +62,18 @@ class JournalFile:
                 self.db.execute("ROLLBACK")
                 raise
             self.db.execute("COMMIT")
+
+
+def _refuse_missing(path: Path) -> None:
+    try:
+        there = path.is_file()
+    except OSError as error:
+        raise SettingsError(f"the journal {path} cannot be reached: {error.strerror}") from None
+    if not there:
+        raise SettingsError(f"there is no journal {path}")
+
+
+def _reading(path: Path) -> str:
+    """How to open it for reading: where SQLite can make no files beside it and nobody writes, as one that stays."""
+    in_use = path.with_name(f"{path.name}-wal").exists()
+    return "mode=ro" if in_use or os.access(path.parent, os.W_OK, effective_ids=True) else "mode=ro&immutable=1"

@@ -128,7 +128,7 @@ def test_a_missing_journal_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_hold_a_journal_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match="journal .* cannot be used: (Not a directory|File exists)"):
+    with pytest.raises(SettingsError, match=r"journal .* cannot be used: (Not a directory|File exists)"):
         Journal(tmp_path / "file" / "journal.sqlite")
 
 

@@ -1,0 +1,91 @@
+"""What goes into a time series store: measurements, tags and fields of DESIGN's table. Pure.
+
+A point is its measurement, tags and time; a store merges the fields of a point that is written again. So tags are only
+what the event itself fixes, for ever, and the meter; everything that a revision may change is a field. A figure that a
+revision lacks is not written, and an earlier one may stay: every revision writes `valid` and `crypto_valid`, and every
+query for an energy asks for them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schemas import EnergyResult, Quantity
+
+Field = float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point; `t_ns` is Unix time in ns. Numeric fields are floats, all of them finite."""
+
+    measurement: str
+    tags: Mapping[str, str]
+    fields: Mapping[str, Field]
+    t_ns: int
+
+
+def operation_energy(result: EnergyResult) -> Point:
+    """The point of a result. Without a meter (`meter` none) it has times at most."""
+    fields: dict[str, Field] = {
+        "valid": 1.0 if result.quality in ("good", "degraded") else 0.0,
+        "crypto_valid": 1.0 if result.crypto_j_per_op is not None else 0.0,
+        "quality": result.quality,
+        "flags": " ".join(result.flags),
+        "simulated": 1.0 if result.simulated else 0.0,
+        "meter_kind": result.meter_kind or "none",
+        "event_id": str(result.event_id),
+        "run_id": result.run_id,
+        "revision": float(result.revision),
+        "repetitions": float(result.repetitions),
+        "load_s": result.load_s,
+        **_energies(result),
+    }
+    if result.time_per_repetition is not None:
+        fields["s_per_op"] = result.time_per_repetition.mean_s
+    if result.clock is not None and result.clock.bound_s is not None:
+        fields["clock_bound_s"] = result.clock.bound_s
+    return Point("operation_energy", _tags(result), fields, result.start_ns)
+
+
+def _tags(result: EnergyResult) -> dict[str, str]:
+    """What the event fixes, and the meter: two meters on one DUT are two points."""
+    tags = {
+        "site": result.site,
+        "dut": result.dut,
+        "meter": result.meter or "none",
+        "model": result.board.model,
+        "arch": result.board.architecture,
+        "bits": str(result.board.bits or "unknown"),
+        "algorithm": result.algorithm,
+        "parameter_set": result.parameter_set,
+        "operation": result.operation,
+        "variant": result.variant or "none",
+        "backend": result.backend,
+        "category": str(result.category or "none"),
+        "openssl": result.board.openssl,
+    }
+    return {name: value or "unknown" for name, value in tags.items()}
+
+
+def _energies(result: EnergyResult) -> dict[str, float]:
+    """Figures by field name, those that there are."""
+    net, crypto, power = result.net_j_per_op, result.crypto_j_per_op, result.net_power_w
+    figures: dict[str, float | None] = {
+        "net_j_per_op": _value(net),
+        "u_j_per_op": net.u if net else None,
+        "u95_j_per_op": net.u95 if net else None,
+        "low_j_per_op": net.value - net.u95 if net else None,
+        "high_j_per_op": net.value + net.u95 if net else None,
+        "crypto_j_per_op": _value(crypto),
+        "crypto_u95_j_per_op": crypto.u95 if crypto else None,
+        "net_power_w": _value(power),
+        "u95_power_w": power.u95 if power else None,
+        "gross_j": result.gross_j,
+        "baseline_w": result.baseline_w,
+        "load_w": result.load_w,
+    }
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def _value(quantity: Quantity | None) -> float | None:
+    return quantity.value if quantity else None
