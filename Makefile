@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check schemas clean
+.PHONY: help demo demo-stack test check schemas bench-study bench-outage clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## real OpenSSL operations become joules, for about a minute (power is SIMULATED)
 	@exec $(BIN)/opjoule demo $(ARGS)
@@ -23,6 +23,15 @@ check: $(VENV)/.dev ## lint and types
 
 schemas: $(VENV)/.dev ## write schemas/json and schemas/asyncapi.yaml anew
 	$(BIN)/opjoule schemas
+
+demo-stack: $(VENV)/.dev ## the stack without Docker: TLS broker, influxd, all services; seconds to the first result
+	@$(BIN)/python benchmarks/demo_stack.py $(ARGS)
+
+bench-study: $(VENV)/.demo ## how fast a study is replayed (OPJOULE_RECORDINGS=FOLDER)
+	@$(BIN)/python benchmarks/bench_study.py
+
+bench-outage: $(VENV)/.dev ## InfluxDB away for 10 minutes under 100 boards, broker killed (ARGS=--factor 1: real time)
+	@$(BIN)/python benchmarks/bench_outage.py $(ARGS)
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,7 +3,7 @@
 from pydantic import ValidationError
 
 from errors import ContractError
-from schemas import OperationEvent, Rejected, SampleBatch, parse_topic
+from schemas import OperationEvent, Rejected, SampleBatch, ServiceStatus, parse_topic
 
 PAYLOAD_LIMIT_BYTES = 4_000_000
 HEAD_BYTES = 1024
@@ -30,6 +30,26 @@ def parse(topic: str, payload: bytes, retained: bool) -> Usable:
             f"the payload claims {message.site}/{message.dut}, the topic is of {address.site}/{address.dut}"
         )
     return message
+
+
+def is_status(topic: str) -> bool:
+    """Whether a message says how a service is."""
+    address = parse_topic(topic)
+    return address is not None and address.kind == "status"
+
+
+def parse_status(topic: str, payload: bytes) -> tuple[str, ServiceStatus]:
+    """Site and status of a service. Raises ContractError."""
+    address = parse_topic(topic)
+    if address is None:
+        raise ContractError("not a topic of the contract")
+    try:
+        status = ServiceStatus.model_validate_json(payload)
+    except ValidationError as error:
+        raise ContractError(one_line(error)) from None
+    if (status.service, status.instance) != (address.levels["service"], address.levels["instance"]):
+        raise ContractError(f"the payload claims {status.service}/{status.instance}, the topic is of another")
+    return address.site, status
 
 
 def one_line(error: ValidationError) -> str:

@@ -13,6 +13,8 @@ from uuid import UUID
 from aggregator.clocks import Timeline
 from aggregator.join import Held, Stream, StreamKey
 from aggregator.journal_file import JournalFile
+from aggregator.journal_outbox import JournalOutbox
+from aggregator.journal_power import JournalPower
 from aggregator.journal_results import JournalResults
 from schemas import HostClock, MeterKind, OperationEvent, SampleBatch
 
@@ -45,6 +47,13 @@ class Journal:
         self._file = JournalFile(path, read_only)
         self._db = self._file.db
         self.results = JournalResults(self._file)
+        self.outbox = JournalOutbox(self._file)
+        self.power = JournalPower(self._file)
+
+    @property
+    def path(self) -> Path:
+        """Where the file lies."""
+        return self._file.path
 
     def close(self) -> None:
         """Close the file and give up the lock."""
@@ -90,6 +99,7 @@ class Journal:
         if cursor.rowcount == 1:
             self._db.execute("UPDATE streams SET first_ns=min(first_ns, ?) WHERE stream=?", (batch.start_ns, stream))
             self._advance(stream)
+            self.power.note_late(stream, batch.start_ns, batch.until_ns)
         return cursor.rowcount == 1
 
     def _stream_row(self, batch: SampleBatch) -> int:
@@ -190,6 +200,13 @@ class Journal:
             (stream, start_ns, end_ns),
         )
         yield from (payload for (payload,) in rows)
+
+    def last_batches(self, limit: int) -> list[SampleBatch]:
+        """The batches that were committed last, all at once."""
+        rows = self._db.execute(
+            "SELECT arrived_ns, payload FROM batches ORDER BY batch DESC LIMIT ?", (limit,)
+        ).fetchall()
+        return [unpack_batch(payload) for arrived_ns, payload in reversed(rows) if arrived_ns == rows[0][0]]
 
     def counts(self) -> dict[str, int]:
         """Rows by table."""

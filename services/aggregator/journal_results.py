@@ -1,6 +1,6 @@
 """The journal's results: stored by revision, found by filter, published once the broker has them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from uuid import UUID
 
 from aggregator.journal_file import JournalFile
@@ -13,12 +13,15 @@ class JournalResults:
 
     def __init__(self, file: JournalFile) -> None:
         self._file = file
+        self.on_store: Callable[[int, EnergyResult, int | None], None] | None = None
+        """Called inside the transaction with each result: its row, and the start of the revision before it."""
 
     def store(self, results: Iterable[EnergyResult], done: Iterable[UUID] = (), overdue: bool = False) -> None:
         """Store results, and that these trains are no longer held (by the deadline: `overdue`), in one transaction."""
         with self._file.transaction():
             for result in results:
-                self._file.db.execute(
+                previous_ns = self._previous_start(result)
+                cursor = self._file.db.execute(
                     "INSERT INTO results (event_id, meter, revision, site, dut, run_id, operation, parameter_set,"
                     " backend, start_ns, quality, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
@@ -36,9 +39,33 @@ class JournalResults:
                         result.model_dump_json(),
                     ),
                 )
+                if self.on_store is not None:
+                    self.on_store(int(cursor.lastrowid or 0), result, previous_ns)
             self._file.db.executemany(
                 "UPDATE events SET done=1, overdue=? WHERE event_id=?", [(int(overdue), str(each)) for each in done]
             )
+
+    def _previous_start(self, result: EnergyResult) -> int | None:
+        row = self._file.db.execute(
+            "SELECT start_ns FROM results WHERE event_id=? AND meter=? ORDER BY revision DESC LIMIT 1",
+            (str(result.event_id), result.meter or ""),
+        ).fetchone()
+        return None if row is None else int(row[0])
+
+    def after(self, row: int, limit: int) -> list[tuple[int, EnergyResult]]:
+        """The first results stored after a row, with their rows: last revisions only."""
+        rows = self._file.db.execute(
+            "SELECT result, payload FROM results r WHERE result>? AND revision="
+            "(SELECT max(revision) FROM results WHERE event_id=r.event_id AND meter=r.meter) ORDER BY result LIMIT ?",
+            (row, limit),
+        )
+        return [(number, EnergyResult.model_validate_json(payload)) for number, payload in rows]
+
+    def oldest_ns(self) -> int | None:
+        """Start of the earliest train that has a result."""
+        with self._file.operator_must_act():
+            (oldest_ns,) = self._file.db.execute("SELECT min(start_ns) FROM results").fetchone()
+        return None if oldest_ns is None else int(oldest_ns)
 
     def latest(self, event_id: UUID) -> list[EnergyResult]:
         """The last revision of a train's results, one per meter."""
@@ -50,6 +77,11 @@ class JournalResults:
         with self._file.operator_must_act():
             for (payload,) in self._file.db.execute(sql, values):
                 yield EnergyResult.model_validate_json(payload)
+
+    def last(self) -> EnergyResult | None:
+        """What was stored last."""
+        row = self._file.db.execute("SELECT payload FROM results ORDER BY result DESC LIMIT 1").fetchone()
+        return EnergyResult.model_validate_json(row[0]) if row else None
 
     def nulls_near(self, result: EnergyResult) -> list[EnergyResult]:
         """The null trains of a run that are nearest in time, last revisions."""

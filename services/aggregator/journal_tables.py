@@ -32,6 +32,28 @@ CREATE TABLE IF NOT EXISTS results (
 );
 CREATE INDEX IF NOT EXISTS results_unpublished ON results (published) WHERE published=0;
 CREATE INDEX IF NOT EXISTS results_by_time ON results (site, dut, operation, parameter_set, start_ns);
+CREATE TABLE IF NOT EXISTS outbox (
+    line_id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, made_ns INTEGER NOT NULL, line TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS outbox_droppable ON outbox (line_id) WHERE kind<>'energy';
+CREATE TABLE IF NOT EXISTS outbox_totals (
+    kind TEXT PRIMARY KEY, lines INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0,
+    dropped INTEGER NOT NULL DEFAULT 0
+);
+CREATE TRIGGER IF NOT EXISTS outbox_grows AFTER INSERT ON outbox BEGIN
+    INSERT INTO outbox_totals (kind, lines, bytes) VALUES (new.kind, 1, length(CAST(new.line AS BLOB)))
+    ON CONFLICT (kind) DO UPDATE SET lines=lines+1, bytes=bytes+excluded.bytes;
+END;
+CREATE TRIGGER IF NOT EXISTS outbox_shrinks AFTER DELETE ON outbox BEGIN
+    UPDATE outbox_totals SET lines=lines-1, bytes=bytes-length(CAST(old.line AS BLOB)) WHERE kind=old.kind;
+END;
+CREATE TABLE IF NOT EXISTS dead_letters (
+    letter INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, line TEXT NOT NULL, reason TEXT NOT NULL,
+    buried_ns INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS store_progress (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS power_done (stream INTEGER PRIMARY KEY, done_ns INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS power_late (stream INTEGER NOT NULL, start_ns INTEGER NOT NULL, until_ns INTEGER NOT NULL);
 """
 
 _COLUMNS = ("event_id", "site", "dut", "run_id", "operation", "parameter_set", "quality")

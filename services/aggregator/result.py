@@ -124,7 +124,7 @@ def _energy_flags(
         "guard_short": event.separate_timing_s is None and event.guard_s < _guard_needed_s(clock, known),
         "single_baseline": energy.single_baseline,
         "gain_unknown": known.gain_u is None,
-        "no_repetitions": _divisor(event, energy) == 0 and event.operation != "sham",
+        "no_repetitions": bool(energy.loads) and _divisor(event, energy) == 0 and event.operation != "sham",
     }
     return [flag for flag, raised in checks.items() if raised]
 

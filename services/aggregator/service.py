@@ -9,19 +9,22 @@ from uuid import UUID
 
 from aggregator.clocks import Timeline, place
 from aggregator.crypto import null_key, with_crypto
-from aggregator.intake import parse, rejected
+from aggregator.intake import is_status, parse, parse_status, rejected
 from aggregator.join import Finished, Held, Joiner
 from aggregator.journal import Arrival, Journal, held_of
 from aggregator.journal_tables import ResultFilter
 from aggregator.receipts import receipts
 from aggregator.result import of_train, without_meter, without_samples
 from aggregator.settings import AggregatorSettings
+from aggregator.sinks.home_assistant import HomeAssistant
+from aggregator.sinks.outbox import StoreOutbox
 from aggregator.sinks.results_topic import ResultsTopic
 from aggregator.views import Views
 from bus import Bus, Received
 from clock import ServiceClock
 from errors import ContractError
 from schemas import EnergyResult, OperationEvent, SampleBatch, topic_filter
+from schemas.topics import Kind
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +36,17 @@ SOFTWARE = f"opjoule {version('opjoule')}"
 class Aggregator:
     """Joins samples and trains. All that it knows is in the journal; a new one goes on where a killed one stopped."""
 
-    def __init__(self, bus: Bus, journal: Journal, clock: ServiceClock, settings: AggregatorSettings) -> None:
-        self._bus, self._journal, self._clock, self._settings = bus, journal, clock, settings
+    def __init__(
+        self,
+        bus: Bus,
+        journal: Journal,
+        clock: ServiceClock,
+        settings: AggregatorSettings,
+        store: StoreOutbox | None = None,
+        home_assistant: HomeAssistant | None = None,
+    ) -> None:
+        self._bus, self._journal, self._clock, self._settings, self._store = bus, journal, clock, settings, store
+        self._home_assistant = home_assistant
         self._views = Views(journal)
         self._joiner = Joiner(deadline_ns=round(settings.hold_s * 1e9))
         self._sink = ResultsTopic(bus, journal)
@@ -53,12 +65,22 @@ class Aggregator:
         return self._joiner.held
 
     def subscribe(self) -> None:
-        """Ask the broker for samples and operations of the sites served."""
+        """Ask the broker for samples and operations of the sites served; for those who show it, how services are."""
         sites = self._settings.sites or ("+",)
-        self._bus.subscribe([topic_filter(kind, site) for site in sites for kind in ("samples", "operations")])
+        shown = self._store is not None or self._home_assistant is not None
+        kinds: tuple[Kind, ...] = ("samples", "operations", *(("status",) if shown else ()))
+        self._bus.subscribe([topic_filter(kind, site) for site in sites for kind in kinds])
 
     def resume(self) -> None:
-        """Results of trains whose samples had all come when the process before this one ended."""
+        """What the process before this one had committed and not yet computed; nothing new where it had.
+
+        It had committed one group of messages at most, and stored the results of one train at most, before their
+        consequences: revisions of earlier trains by late batches, and by a null train.
+        """
+        self._revise_late(self._journal.last_batches(GROUP_MESSAGES))
+        last = self._journal.results.last()
+        for null in self._journal.results.nulls_near(last) if last is not None else []:
+            self._revise_crypto(null)
         for site, dut in self._joiner.duts():
             self._finish(self._joiner.complete(site, dut))
 
@@ -69,6 +91,8 @@ class Aggregator:
             self._take_in(messages)
         self._release_overdue()
         self._sink.publish()
+        if self._store is not None:
+            self._store.step()
 
     def _gather(self, timeout_s: float) -> list[Received]:
         messages = self._bus.receive(timeout_s, GROUP_MESSAGES)
@@ -82,6 +106,9 @@ class Aggregator:
         now_ns = self._clock.now_ns()
         arrivals: list[Arrival] = []
         for received in messages:
+            if is_status(received.topic):
+                self._note_status(received)
+                continue
             try:
                 message = parse(received.topic, received.payload, received.retained)
                 arrivals.append(Arrival(message, received.payload))
@@ -93,7 +120,22 @@ class Aggregator:
             self._bus.publish("journaled", receipt.site, receipt, dut=receipt.dut)
         self.counts["messages"] += len(messages)
         self.counts["duplicates"] += len(arrivals) - len(new)
+        if self._home_assistant is not None:
+            for arrival in new:
+                self._home_assistant.saw(arrival.message)
         self._join([arrival.message for arrival in new], now_ns)
+
+    def _note_status(self, received: Received) -> None:
+        """Health of a service for those who show it; our own is put into the store as it is made."""
+        try:
+            site, status = parse_status(received.topic, received.payload)
+        except ContractError as error:
+            self._refuse(received, str(error))
+            return
+        if self._home_assistant is not None:
+            self._home_assistant.saw_status(site, status)
+        if self._store is not None and (status.service, status.instance) != ("aggregator", self._settings.instance):
+            self._store.health(site, status)
 
     def _refuse(self, received: Received, reason: str) -> None:
         self.counts["rejected"] += 1

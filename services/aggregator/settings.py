@@ -2,13 +2,53 @@
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from bus import BrokerSettings
+from configure import Settings
+from errors import SettingsError
 from schemas.base import DutName, Identifier
 
 
-class AggregatorSettings(BrokerSettings):
+class InfluxSettings(Settings):
+    """The time series store: InfluxDB 2.x, or another that has its `/api/v2/write`."""
+
+    influx_url: str | None = Field(
+        None, description="InfluxDB: http://HOST[:PORT] or https://...; without it the journal is the only store"
+    )
+    influx_org: str = Field("opjoule", min_length=1, description="organisation in InfluxDB 2.x; others ignore it")
+    influx_bucket: str = Field(
+        "opjoule",
+        min_length=1,
+        description="bucket; with InfluxDB 1.8 and 3 Core DATABASE or DATABASE/RETENTION_POLICY",
+    )
+    influx_token_file: Path | None = Field(
+        None, description="file whose first line is a token that may write (1.8: USER:PASSWORD)"
+    )
+    influx_timeout_s: float = Field(10.0, gt=0, le=300, description="longest wait for an answer of InfluxDB, in s")
+
+    @field_validator("influx_url")
+    @classmethod
+    def _is_http(cls, url: str | None) -> str | None:
+        if url is not None and not url.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://")
+        return url.rstrip("/") if url else url
+
+    def influx_token(self) -> str:
+        """The token; empty where none is set. Raises SettingsError for a file that cannot be read or is empty."""
+        if self.influx_token_file is None:
+            return ""
+        try:
+            lines = self.influx_token_file.read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise SettingsError(f"InfluxDB token file {self.influx_token_file} cannot be read: {reason}") from None
+        if not lines or not lines[0].strip():
+            raise SettingsError(f"InfluxDB token file {self.influx_token_file} is empty")
+        return lines[0].strip()
+
+
+class AggregatorSettings(BrokerSettings, InfluxSettings):
     """Read once, in `__main__`."""
 
     instance: Identifier = Field("main", description="name of this aggregator; two with one name cannot both connect")
@@ -18,8 +58,21 @@ class AggregatorSettings(BrokerSettings):
     group_s: float = Field(0.25, ge=0, le=10, description="messages of this time are committed together, in s")
     hold_s: float = Field(90.0, gt=0, description="how long a train waits for its samples before it is marked, in s")
     keep_samples_days: float = Field(7.0, gt=0, description="how long raw samples are kept, in days")
+    home_assistant: bool = Field(
+        False, description="announce boards and services to Home Assistant by MQTT discovery; false takes it back"
+    )
+    outbox_limit_mb: float = Field(
+        1024.0,
+        gt=0,
+        description="most power and health lines that wait for InfluxDB; the oldest go first, energy never",
+    )
 
     @property
     def journal_path(self) -> Path:
         """Where the journal lies."""
         return self.journal or self.state_dir / "journal.sqlite"
+
+    @property
+    def home_assistant_path(self) -> Path:
+        """Where it is kept what Home Assistant was told."""
+        return self.state_dir / f"home-assistant-{self.instance}.json"

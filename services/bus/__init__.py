@@ -8,7 +8,7 @@ from bus.interface import Bus, Received
 from bus.memory import MemoryBroker, MemoryBus
 from bus.mqtt import BrokerAddress, MqttBus
 from bus.publisher import SpoolingPublisher
-from bus.settings import BrokerSettings
+from bus.settings import BrokerSettings, PublisherSettings
 from bus.spool import Spool
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "MemoryBroker",
     "MemoryBus",
     "MqttBus",
+    "PublisherSettings",
     "Received",
     "Spool",
     "SpoolingPublisher",

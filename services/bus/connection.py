@@ -15,6 +15,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from bus.failures import cannot_reach, closed, refused
 from bus.interface import Received
 from bus.outbox import Outgoing
 from bus.shared import Shared, Waker
@@ -68,7 +69,7 @@ class Connection:
                 properties=properties,
             )
         except OSError as error:
-            self.failure = f"cannot reach it: {error.strerror or error}"
+            self.failure = cannot_reach(error, address, time.strftime("%Y-%m-%d"))
             return
         try:
             self._serve(stopping, waker)
@@ -82,7 +83,7 @@ class Connection:
     def _serve(self, stopping: threading.Event, waker: Waker) -> None:
         raw = self._socket()
         if raw is None:
-            self.failure = "closed at once"
+            self.failure = closed(self.accepted, self._shared.address)
             return
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         deadline_s = time.monotonic() + OPEN_TIMEOUT_S
@@ -101,7 +102,7 @@ class Connection:
                 if not self.accepted and time.monotonic() > deadline_s:
                     self.failure = f"no answer within {OPEN_TIMEOUT_S:g} s"
         if not stopping.is_set() and self._socket() is None and not self.failure:
-            self.failure = "connection lost" if self.accepted else "closed without an answer; does it speak MQTT 5?"
+            self.failure = closed(self.accepted, self._shared.address)
 
     def _read_and_write(self) -> None:
         before = -1
@@ -172,7 +173,8 @@ class Connection:
 
     def _make_client(self) -> Client:
         shared = self._shared
-        client = Client(CallbackAPIVersion.VERSION2, client_id=shared.client_id, protocol=MQTTProtocolVersion.MQTTv5)
+        name = shared.address.client_id(shared.client_id)
+        client = Client(CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTProtocolVersion.MQTTv5)
         client.connect_timeout = OPEN_TIMEOUT_S
         client.max_inflight_messages_set(0)  # the outbox keeps the window
         client.manual_ack_set(True)
@@ -193,13 +195,13 @@ class Connection:
         self, _client: Client, _data: object, _flags: ConnectFlags, reason: ReasonCode, properties: Properties | None
     ) -> None:
         if reason.is_failure:
-            self.failure = f"refuses the connection: {reason}"
+            self.failure = refused(str(reason))
             return
         self._window = min(WINDOW, getattr(properties, "ReceiveMaximum", WINDOW))
         self._maximum_packet_bytes = getattr(properties, "MaximumPacketSize", None)
         self.accepted = True
         log.info("connected to %s", self._shared.address)
-        self._shared.last_error = ""
+        self._shared.last_error = self._shared.reported = ""
         self._shared.outbox.open(self._shared.status.present if self._shared.status else None)
         self._shared.connected.set()
 

@@ -42,6 +42,13 @@ class Bus(Protocol):
         """Publish once. Best effort while disconnected: what must not be lost goes through `SpoolingPublisher`."""
         ...
 
+    def publish_elsewhere(self, topic: str, payload: bytes) -> None:
+        """Publish, retained and with QoS 1, what another program's contract asks for; an empty payload takes it away.
+
+        Raises ValueError for a topic of our own contract.
+        """
+        ...
+
     def set_status(self, site: str, status: ServiceStatus) -> None:
         """Publish the retained status now and after every reconnect, with an `offline` copy as last will."""
         ...

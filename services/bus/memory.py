@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bus.interface import Received
-from bus.outbox import Outgoing, encode
+from bus.outbox import Outgoing, elsewhere, encode
 from schemas import Message, ServiceStatus
 from schemas.topics import Kind
 
@@ -113,7 +113,9 @@ class MemoryBroker:
             copies = 2 if self._double else 1
             self._double = max(0, self._double - 1)
             if message.retain:
-                self._retained[message.topic] = message
+                self._retained.pop(message.topic, None)
+                if message.payload:  # an empty one takes it away (MQTT 5, 3.3.1.3)
+                    self._retained[message.topic] = message
             for session in self._sessions.values():
                 wanted = session.online or (session.persistent and message.qos == 1)
                 if wanted and any(matches(each, message.topic) for each in session.filters):
@@ -175,6 +177,12 @@ class MemoryBus:
         """Publish once; lost while disconnected."""
         if self.connected:
             self._broker.route(encode(kind, site, message, levels))
+
+    def publish_elsewhere(self, topic: str, payload: bytes) -> None:
+        """Publish, retained, on a topic outside of the contract; lost while disconnected."""
+        message = elsewhere(topic, payload)
+        if self.connected:
+            self._broker.route(message)
 
     def set_status(self, site: str, status: ServiceStatus) -> None:
         """Publish the retained status now and after every reconnect, with an `offline` copy as last will."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from bus.address import BrokerAddress
 from bus.connection import Connection
 from bus.interface import Received
-from bus.outbox import encode
+from bus.outbox import elsewhere, encode
 from bus.shared import Shared, Status, Waker
 from schemas import Message, ServiceStatus
 from schemas.topics import Kind
@@ -89,6 +89,11 @@ class MqttBus:
         self._shared.outbox.put(encode(kind, site, message, levels))
         self._wake()
 
+    def publish_elsewhere(self, topic: str, payload: bytes) -> None:
+        """Publish, retained, on a topic outside of the contract. Raises ValueError for one inside."""
+        self._shared.outbox.put(elsewhere(topic, payload))
+        self._wake()
+
     def set_status(self, site: str, status: ServiceStatus) -> None:
         """Publish the retained status now and after every reconnect, with an `offline` copy as last will."""
         levels = {"service": status.service, "instance": status.instance}
@@ -139,7 +144,6 @@ class _Link:
         self._shared = shared
         self._generation = generation
         self._stopping = threading.Event()
-        self._reported = ""
         self.waker = Waker()
         self._thread = threading.Thread(target=self._run, name=f"mqtt {shared.client_id}", daemon=True)
         self._thread.start()
@@ -166,8 +170,8 @@ class _Link:
             self._stopping.wait(backoff_s(attempt, random.random()))
 
     def _report(self, failure: str, accepted: bool) -> None:
-        """Keep the reason, and log it once, not per attempt."""
+        """Keep the reason, and log it once, not per attempt, nor when a runner comes back from its silence."""
         self._shared.last_error = failure
-        if accepted or failure != self._reported:
-            self._reported = failure
+        if accepted or failure != self._shared.reported:
+            self._shared.reported = failure
             log.warning("broker %s: %s; trying again", self._shared.address, failure)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas import TOPICS, Message, topic
+from schemas import ROOT, TOPICS, Message, topic
 from schemas.topics import Kind
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,13 @@ def encode(kind: Kind, site: str, message: Message, levels: Mapping[str, str]) -
     """A message with the topic, QoS and retain flag of the contract."""
     spec = TOPICS[kind]
     return Outgoing(topic(kind, site, **levels), message.model_dump_json().encode(), spec.qos, spec.retain)
+
+
+def elsewhere(topic: str, payload: bytes) -> Outgoing:
+    """A retained message on a topic outside of the contract. Raises ValueError for one inside, or no topic at all."""
+    if topic.partition("/")[0] == ROOT.partition("/")[0] or not topic or set(topic) & set("+#\0"):
+        raise ValueError(f"{topic!r} is no topic of another program")
+    return Outgoing(topic, payload, 1, True)
 
 
 class Outbox:

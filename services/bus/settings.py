@@ -30,13 +30,26 @@ class BrokerSettings(Settings):
     broker_ca_file: Path | None = Field(
         None, description="certificates that the broker is checked against with mqtts (PEM); else those of the system"
     )
+    broker_cert_file: Path | None = Field(
+        None, description="certificate that this client shows to the broker with mqtts (PEM)"
+    )
+    broker_key_file: Path | None = Field(
+        None, description="private key of that certificate (PEM); else in the certificate's file"
+    )
     site: Identifier = Field("lab", description="the site, first level of every topic")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
     state_dir: Path = Field(default_factory=default_state_dir, description="folder for spool, journal and caches")
 
     def address(self) -> BrokerAddress:
         """Where the broker is. Raises SettingsError for a bad URL or a password file that cannot be read."""
-        return BrokerAddress.parse(self.broker_url, self.broker_username, self._password(), self.broker_ca_file)
+        return BrokerAddress.parse(
+            self.broker_url,
+            self.broker_username,
+            self._password(),
+            self.broker_ca_file,
+            self.broker_cert_file,
+            self.broker_key_file,
+        )
 
     def _password(self) -> str | None:
         if self.broker_password_file is None:
@@ -49,3 +62,11 @@ class BrokerSettings(Settings):
         if not lines or not lines[0]:
             raise SettingsError(f"broker password file {self.broker_password_file} is empty")
         return lines[0]
+
+
+class PublisherSettings(BrokerSettings):
+    """Of a service whose messages must not be lost."""
+
+    resend_s: float = Field(
+        30.0, gt=0, le=86_400, description="what no aggregator has confirmed is sent again after so long, in s"
+    )

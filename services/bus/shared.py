@@ -35,6 +35,7 @@ class Shared:
     status: Status | None = None
     connected: threading.Event = field(default_factory=threading.Event)
     last_error: str = ""
+    reported: str = ""
     unread_dropped: int = 0
 
 

@@ -69,7 +69,7 @@ def _open_outlet(settings: MeterSettings, plans: list[Planned]) -> Outlet:
     bus = MqttBus(settings.address(), f"opjoule-meter-{settings.site}-{name}")
     spool = Spool(settings.state_dir / f"meter-{settings.site}-{name}.spool", round(settings.spool_limit_mb * 1e6))
     duts = tuple(sorted({planned.dut for planned in plans}))
-    return Outlet(bus, spool, SpoolingPublisher(bus, spool, settings.site, duts))
+    return Outlet(bus, spool, SpoolingPublisher(bus, spool, settings.site, duts, resend_s=settings.resend_s))
 
 
 def _published_settings(settings: MeterSettings) -> dict[str, float]:

@@ -5,11 +5,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from bus.settings import BrokerSettings
+from bus.settings import PublisherSettings
 from schemas.base import DutName, Identifier
 
 
-class MeterSettings(BrokerSettings):
+class MeterSettings(PublisherSettings):
     """One meter, or one playlist of recordings."""
 
     source: Literal["simulated", "recording"] = Field(description="where the power readings come from")

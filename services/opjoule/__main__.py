@@ -28,8 +28,19 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "study": Subcommand("opjoule.study", "all", "recompute a published study from its recordings, figure by figure"),
     "results": Subcommand("opjoule.results", "aggregator", "what the journal holds, as table, CSV or JSON"),
+    "watch": Subcommand("opjoule.watch", "demo", "power, segments and results of the boards, live in the terminal"),
     "schemas": Subcommand(
         "opjoule.schema_export", "dev", "write the JSON Schema files and the AsyncAPI document, or check them"
+    ),
+    "fleet": Subcommand("opjoule.fleet", "fleet", "who may enter the broker: make the authority, add, revoke, list"),
+    "dashboards": Subcommand("opjoule.dashboards.command", "dev", "write deploy/grafana from its Python values"),
+    "grafana": Subcommand(
+        "opjoule.grafana", "grafana", "put data source, dashboards and annotations into a Grafana that is there"
+    ),
+    "influx": Subcommand(
+        "opjoule.influx",
+        "aggregator",
+        "whether InfluxDB is as the aggregator and the panels need it; send results again",
     ),
     "health": Subcommand(
         "opjoule.health", "all", "whether a service is online, as its broker knows it (for containers)"

@@ -8,12 +8,12 @@ _PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
 
 def with_u95(quantity: Quantity | None, unit: str = "J") -> str:
-    """`34.5 ± 0.8 mJ`: two digits of U95, one SI prefix for both. A dash where there is no figure."""
+    """`34.50 ± 0.80 mJ`: two digits of U95, one SI prefix for both. A dash where there is no figure."""
     if quantity is None:
         return "–"
     scale, prefix = _prefix(max(abs(quantity.value), quantity.u95))
     digits = _decimals(quantity.u95 / scale)
-    return f"{quantity.value / scale:.{digits}f} ± {quantity.u95 / scale:.{digits}f} {prefix}{unit}"
+    return f"{quantity.value / scale:z.{digits}f} ± {quantity.u95 / scale:.{digits}f} {prefix}{unit}"
 
 
 def plain(value: float | None, unit: str = "J", digits: int = 4) -> str:
@@ -47,4 +47,5 @@ def _decimals(uncertainty: float) -> int:
     """Decimals that leave two digits of the uncertainty."""
     if uncertainty <= 0 or not math.isfinite(uncertainty):
         return 4
-    return max(0, 1 - math.floor(math.log10(uncertainty)))
+    rounded = float(f"{uncertainty:.1e}")  # 0.0996 is 0.10, which needs one decimal less
+    return max(0, 1 - math.floor(math.log10(rounded)))

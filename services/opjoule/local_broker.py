@@ -44,7 +44,8 @@ class LocalBroker:
     """A broker process that dies with this process (Linux), or with the thread that started it.
 
     Anonymous clients only; `anonymous=False` refuses everyone. Only mosquitto can keep sessions over a restart
-    (`persistence`).
+    (`persistence`), and only mosquitto lets in a fleet's members (`secrets`, the folder that `opjoule fleet` makes
+    for the broker).
     """
 
     def __init__(
@@ -55,18 +56,20 @@ class LocalBroker:
         *,
         persistence: bool = False,
         anonymous: bool = True,
+        secrets: Path | None = None,
     ) -> None:
         self._directory = directory
         self._anonymous = anonymous
         self._persistence = persistence
+        self._secrets = secrets.absolute() if secrets else None
         self._process: subprocess.Popen[bytes] | None = None
-        self.kind: Kind = _choose(prefer)
+        self.kind: Kind = _choose("mosquitto" if secrets else prefer)
         self.port = _free_port() if port is None else port
 
     @property
     def url(self) -> str:
         """For `BrokerAddress.parse`."""
-        return f"mqtt://{HOST}:{self.port}"
+        return f"{'mqtts' if self._secrets else 'mqtt'}://{HOST}:{self.port}"
 
     @property
     def log_file(self) -> Path:
@@ -86,8 +89,7 @@ class LocalBroker:
         """Start and wait until it listens. Raises SettingsError."""
         _refuse_port_in_use(self.port)
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            command = self._mosquitto() if self.kind == "mosquitto" else self._iotcore()
+            command = self.configuration()
             with self.log_file.open("wb") as log:
                 self._process = subprocess.Popen(
                     dies_with_parent(command),
@@ -100,9 +102,14 @@ class LocalBroker:
             raise SettingsError(f"cannot start {self.kind} in {self._directory}: {error.strerror or error}") from None
         try:
             self._wait_until_ready(self._process)
-        except SettingsError:
+        except BaseException:  # Ctrl-C too: nobody else would end it
             self.kill()
             raise
+
+    def configuration(self) -> list[str]:
+        """Write the broker's configuration; the command that starts it, with the file's name last. Raises OSError."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return self._mosquitto() if self.kind == "mosquitto" else self._iotcore()
 
     def stop(self) -> None:
         """End it; harmless when it does not run."""
@@ -142,10 +149,11 @@ class LocalBroker:
     def _mosquitto(self) -> list[str]:
         lines = [
             f"listener {self.port} {HOST}",
-            f"allow_anonymous {'true' if self._anonymous else 'false'}",
+            *(_secured(self._secrets) if self._secrets else []),
+            f"allow_anonymous {'true' if self._anonymous and not self._secrets else 'false'}",
             f"user {getpass.getuser()}",  # a change of user would undo _DIE_WITH_PARENT
             "max_inflight_messages 0",
-            "max_queued_messages 0",
+            "max_queued_messages 1000000000",  # not 0: see deploy/mosquitto/mosquitto.conf
             "set_tcp_nodelay true",
             "log_dest stderr",
             "log_type error",
@@ -181,6 +189,20 @@ class LocalBroker:
         file = self._directory / "iotcore.toml"
         file.write_text("\n".join(lines) + "\n", "utf-8")
         return [sys.executable, "-P", "-c", _IOTCORE, str(file)]
+
+
+def _secured(secrets: Path) -> list[str]:
+    """As deploy/mosquitto/mosquitto.conf has it."""
+    return [
+        f"cafile {secrets}/ca.pem",
+        f"certfile {secrets}/server.pem",
+        f"keyfile {secrets}/server.key",
+        f"crlfile {secrets}/crl.pem",
+        "require_certificate true",
+        "tls_version tlsv1.2",
+        f"password_file {secrets}/passwords",
+        f"acl_file {secrets}/acl",
+    ]
 
 
 def _choose(prefer: Kind | None) -> Kind:

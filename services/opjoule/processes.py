@@ -74,6 +74,11 @@ class Services:
         self._running[name or module] = process
         return process.pid
 
+    def kill(self, name: str) -> None:
+        """End a service as a power cut would; `start` may start it again."""
+        self._running[name].kill()
+        self._running[name].wait()
+
     def log_file(self, name: str) -> Path:
         """Where the log lines of a service are."""
         return self.folder / f"{name}.log"

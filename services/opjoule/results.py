@@ -10,6 +10,7 @@ from typing import get_args
 
 from rich import box
 from rich.console import Console, JustifyMethod
+from rich.markup import escape
 from rich.table import Table
 
 from aggregator.journal import Journal
@@ -72,7 +73,11 @@ def run(args: argparse.Namespace) -> int:
     journal = Journal(path, read_only=True)
     try:
         wanted = ResultFilter(
-            site=args.site, dut=args.board, run_id=args.run, operation=args.operation, quality=args.quality
+            site=args.site,
+            dut=args.board and args.board.casefold(),
+            run_id=args.run,
+            operation=args.operation,
+            quality=args.quality,
         )
         found = [each for each in journal.results.find(wanted) if _is_set(each, args.parameter_set)]
     finally:
@@ -112,11 +117,16 @@ def table(results: Iterable[EnergyResult], title: str = "", width: int = 80) -> 
         if wide or name != _WIDE_ONLY:
             made.add_column(name, justify=justify, overflow="fold")
     for result in results:
-        made.add_row(*(cell for name, cell in cells(result).items() if wide or name != _WIDE_ONLY))
+        made.add_row(*(escape(cell) for name, cell in cells(result).items() if wide or name != _WIDE_ONLY))
     return made
 
 
 WIDE = 110
+"""Columns from which the crypto energy has room."""
+WIDE_FILE = 200
+"""Columns where the output is not a terminal."""
+WIDE_LEAST = 72
+"""A narrower terminal breaks the lines itself; narrower columns would cut the word SIMULATED."""
 _WIDE_ONLY = "crypto/op ± U95"
 _TABLE_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
     ("board", "left"),
@@ -145,7 +155,8 @@ def cells(result: EnergyResult) -> dict[str, str]:
 
 
 def _print_table(results: Sequence[EnergyResult]) -> None:
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else WIDE_FILE)
+    console.width = max(console.width, WIDE_LEAST)
     console.print(table(results, width=console.width) if results else "no results match")
 
 

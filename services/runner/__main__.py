@@ -92,7 +92,7 @@ def device(settings: RunnerSettings, machine: Machine, openssl: OpenSsl, offered
 def _link(settings: RunnerSettings, description: DeviceDescription, clock: ServiceClock, stop: Stop) -> Link:
     spool = Spool(settings.state_dir / f"runner-{settings.dut}.spool", settings.spool_limit_bytes)
     bus = MqttBus(settings.address(), f"runner-{settings.site}-{settings.dut}")
-    publisher = SpoolingPublisher(bus, spool, settings.site, (settings.dut,))
+    publisher = SpoolingPublisher(bus, spool, settings.site, (settings.dut,), resend_s=settings.resend_s)
     return Link(bus, publisher, clock, description, settings.instance_name, stop)
 
 

@@ -2,12 +2,12 @@
 
 from pydantic import Field
 
-from bus.settings import BrokerSettings
+from bus.settings import PublisherSettings
 from runner.segments import PresetName
 from schemas.base import DutName, Identifier
 
 
-class RunnerSettings(BrokerSettings):
+class RunnerSettings(PublisherSettings):
     """What to measure, on which board, and how long."""
 
     dut: DutName = Field(description="name of this board")
@@ -29,7 +29,7 @@ class RunnerSettings(BrokerSettings):
         "short", description="lengths of segments and guard, by the settling time of the power supply: 17, 40 or 200 ms"
     )
     start_delay_s: float = Field(10.0, ge=0, le=3600, description="wait before the first train, in s")
-    gap_s: float = Field(2.0, ge=0, le=86_400, description="wait between trains, in s")
+    gap_s: float = Field(2.0, ge=0.5, le=86_400, description="wait between trains, in s")
     message_bytes: int = Field(19_600, ge=1, le=2**30, description="size of the message that is signed")
     seed: int | None = Field(
         None, ge=0, lt=2**53, description="makes a run repeatable: order of trains, segments, message"

@@ -138,6 +138,16 @@ def test_an_imported_recording_uses_the_time_of_the_other_run_and_claims_no_cove
     assert (result.quality, result.repetitions) == ("degraded", 0)
 
 
+def test_a_load_recording_with_a_hole_is_said_to_have_a_gap_and_nothing_else() -> None:
+    parts = segments(1, load_s=30.0, idle_s=300.0, repetitions=0)[:2]
+    train = event(parts, origin="import", separate_timing_s=0.2, guard_s=0.0)
+    data = _noisy(train)
+    kept = (data.t_ns < T0 + 310 * SECOND) | (data.t_ns > T0 + 311 * SECOND)
+    result = of_train(train, _view(PowerTrace(data.t_ns[kept], data.power_w[kept], PERIOD_NS)), 1, "test")
+    assert (result.quality, "gap" in result.flags, "no_repetitions" in result.flags) == ("invalid", True, False)
+    assert "samples are missing" in result.reason
+
+
 def test_a_dut_without_a_meter_has_times_and_no_energy() -> None:
     times = TimeStatistics(count=800, mean_s=0.007)
     result = without_meter(event(segments(LOADS), time_per_repetition=times), 1, "test")

@@ -199,6 +199,44 @@ def test_a_kill_after_the_commit_and_before_the_acknowledgement_counts_nothing_t
     assert len(lab.published("/results")) == 1
 
 
+def test_a_kill_before_a_late_batch_was_made_use_of_loses_no_revision(lab: Lab) -> None:
+    samples, train = _samples(12.0, _train()), _train()
+    lab.send(*samples[3:], train)
+    lab.run()
+    assert [result.quality for result in lab.results()] == ["degraded"]
+    lab.send(*samples[:3])
+    assert lab.aggregator is not None
+    _kill_at(lab, "_revise_late")
+    lab.start()
+    lab.run()
+    assert [(result.quality, result.revision) for result in lab.results()] == [("good", 2)]
+
+
+def test_a_kill_after_a_null_train_was_stored_loses_no_crypto_energy(lab: Lab) -> None:
+    trains = [_train(1), _train(2, 12.0, operation="null", parameter_set="none")]
+    lab.send(*_samples(24.0, *trains), trains[0])
+    lab.run()
+    lab.send(trains[1])
+    _kill_at(lab, "_revise_crypto")
+    lab.start()
+    lab.run()
+    (result,) = lab.results(operation="keygen")
+    assert result.null_event_id == trains[1].event_id
+
+
+def _kill_at(lab: Lab, method: str) -> None:
+    """The aggregator's process ends where it would call this."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    assert lab.aggregator is not None
+    setattr(lab.aggregator, method, killed)
+    with pytest.raises(KeyboardInterrupt):
+        lab.aggregator.step(0)
+    lab.kill()
+
+
 def test_a_result_that_was_stored_and_not_published_goes_out_at_the_next_start(lab: Lab) -> None:
     lab.send(*_samples(12.0, _train()), _train())
     lab.bus.flush = lambda timeout_s: False  # type: ignore[method-assign]

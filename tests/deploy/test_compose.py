@@ -1,7 +1,8 @@
-"""What docker-compose.yml and the Dockerfile say fits the services, without a container daemon."""
+"""What docker-compose.yml says fits the services and what the set-up makes, without a container daemon."""
 
+import json
 import re
-from fnmatch import fnmatch
+import subprocess
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -12,110 +13,193 @@ import pytest
 import yaml
 
 from configure import PREFIX, Settings, load, variable_of
+from errors import SettingsError
+from runner.openssl.debian13 import fetch_packages
+from runner.openssl.locate import cache_folder
 
-OURS = ("aggregator", "meter", "runner")
+SERVICES = {"aggregator": "aggregator", "meter": "meter", "simulated-meter": "meter", "runner": "runner"}
+"""Our services, with the module that each runs."""
+ONE_SHOT = ("setup", "setup-influxdb")
+FOREIGN = ("mosquitto", "influxdb", "grafana")
+ALL = (*SERVICES, *ONE_SHOT, *FOREIGN)
+SETTLED = re.compile(r"\$\{\w+:-([^}]*)\}")
+
+
+def parsed(repository: Path) -> dict[str, Any]:
+    """The compose file with its defaults put in."""
+    text = SETTLED.sub(lambda match: match[1], (repository / "docker-compose.yml").read_text("utf-8"))
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
 
 
 @pytest.fixture(scope="module")
 def compose(repository: Path) -> dict[str, Any]:
     """The compose file, parsed."""
-    parsed: dict[str, Any] = yaml.safe_load((repository / "docker-compose.yml").read_text(encoding="utf-8"))
-    return parsed
+    return parsed(repository)
 
 
-def settings_model(service: str) -> type[Settings]:
+def settings_model(module: str) -> type[Settings]:
     """The settings model of a service: `MeterSettings` in `meter.settings`."""
-    model: type[Settings] = getattr(import_module(f"{service}.settings"), f"{service.title()}Settings")
+    model: type[Settings] = getattr(import_module(f"{module}.settings"), f"{module.title()}Settings")
     return model
 
 
-def test_the_compose_file_has_the_broker_and_every_service(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {"mosquitto", *OURS}
+def volume_name(volume: Any) -> str:
+    """The named volume of a mount; empty for a folder of the host."""
+    name = volume["source"] if isinstance(volume, dict) else volume.split(":")[0]
+    return "" if name.startswith((".", "/")) else str(name)
 
 
-@pytest.mark.parametrize("service", OURS)
-def test_every_service_is_started_as_a_module_that_exists(compose: dict[str, Any], service: str) -> None:
-    assert compose["services"][service]["command"] == ["python", "-m", service]
-    assert find_spec(f"{service}.__main__") is not None
+def test_the_stack_is_whole(compose: dict[str, Any]) -> None:
+    assert set(compose["services"]) == set(ALL)
+    without_profile = {name for name, service in compose["services"].items() if "profiles" not in service}
+    assert without_profile == {"aggregator", *ONE_SHOT, *FOREIGN}
+    assert [compose["services"][name]["profiles"] for name in ("simulated-meter", "runner")] == [["demo"]] * 2
 
 
-@pytest.mark.parametrize("service", OURS)
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_is_started_as_a_module_that_exists(compose: dict[str, Any], name: str) -> None:
+    assert compose["services"][name]["command"] == ["python", "-m", SERVICES[name]]
+    assert find_spec(f"{SERVICES[name]}.__main__") is not None
+
+
+@pytest.mark.parametrize("name", SERVICES)
 def test_the_environment_holds_settings_of_the_service_and_is_enough_to_start_it(
-    compose: dict[str, Any], service: str
+    compose: dict[str, Any], name: str
 ) -> None:
-    environment = compose["services"][service]["environment"]
-    model = settings_model(service)
-    known = {variable_of(name) for name in model.model_fields}
-    assert {name for name in environment if name.startswith(PREFIX)} - known == set()
-    settings = load(model, service, "", [], environment)
-    assert getattr(settings, "broker_url") == "mqtt://mosquitto:1883"  # noqa: B009
+    environment = {key: str(value or "") for key, value in compose["services"][name]["environment"].items()}
+    model = settings_model(SERVICES[name])
+    known = {variable_of(field) for field in model.model_fields}
+    assert {key for key in environment if key.startswith(PREFIX)} - known == set()
+    settings = load(model, name, "", [], environment)
+    assert getattr(settings, "broker_url") == "mqtts://mosquitto:8883"  # noqa: B009
     assert "OPJOULE_INSTANCE" in environment, "the health check needs it"
 
 
-def test_a_meter_and_a_runner_of_the_compose_file_serve_the_same_board(compose: dict[str, Any]) -> None:
-    duts = {compose["services"][service]["environment"]["OPJOULE_DUT"] for service in ("meter", "runner")}
-    assert len(duts) == 1
-
-
-def test_the_broker_is_published_to_this_host_only_while_it_has_no_credentials(
-    compose: dict[str, Any], repository: Path
-) -> None:
-    assert "allow_anonymous true" in (repository / "deploy/mosquitto/mosquitto.conf").read_text(encoding="utf-8")
-    ports = [port for each in compose["services"].values() for port in each.get("ports", [])]
-    assert ports == ["127.0.0.1:1883:1883"]
+def test_the_demo_measures_one_board_and_says_that_its_meter_is_simulated(compose: dict[str, Any]) -> None:
+    meter, runner = (compose["services"][name]["environment"] for name in ("simulated-meter", "runner"))
+    assert meter["OPJOULE_DUT"] == runner["OPJOULE_DUT"] == compose["services"]["setup"]["environment"]["DEMO_DUT"]
+    assert meter["OPJOULE_SOURCE"] == meter["OPJOULE_METER"] == "simulated"
 
 
 def test_images_are_pinned_and_ours_has_the_version_of_the_project(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
-        tag = service["image"].rpartition(":")[2]
-        assert re.fullmatch(r"\d+\.\d+\.\d+", tag), service["image"]
-        assert name not in OURS or tag == version("opjoule")
+        repository, _, tag = service["image"].rpartition(":")
+        assert re.fullmatch(r"\d+\.\d+(\.\d+)?", tag), service["image"]
+        assert (repository == "opjoule" and tag == version("opjoule")) == (name not in FOREIGN)
+    assert compose["services"]["influxdb"]["image"] == "influxdb:2.9"
 
 
-def test_every_service_starts_again_waits_for_the_broker_and_keeps_its_state(compose: dict[str, Any]) -> None:
-    for name, service in compose["services"].items():
-        assert service["restart"] == "unless-stopped"
-        volumes = [volume.split(":")[0] for volume in service["volumes"] if not volume.startswith(".")]
-        assert len(volumes) == 1 and volumes[0] in compose["volumes"]
-        if name in OURS:
-            assert service["depends_on"] == {"mosquitto": {"condition": "service_healthy"}}
-    assert (compose["services"]["mosquitto"]["healthcheck"]["test"])[1] == "mosquitto_sub"
+@pytest.mark.parametrize("name", ALL)
+def test_every_container_is_confined_and_bounded(compose: dict[str, Any], name: str) -> None:
+    service = compose["services"][name]
+    assert service["user"] == "10001:10001" and service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service and "cap_add" not in service
+    assert service["mem_limit"] and service["cpus"] and service["pids_limit"]
+    assert service["logging"]["options"].keys() == {"max-size", "max-file"}
+    assert any(each.startswith("/tmp") for each in service["tmpfs"])
+
+
+@pytest.mark.parametrize("name", (*SERVICES, *FOREIGN))
+def test_every_lasting_container_starts_again_has_a_health_check_and_keeps_its_state(
+    compose: dict[str, Any], name: str
+) -> None:
+    service = compose["services"][name]
+    assert service["restart"] == "unless-stopped"
+    assert "healthcheck" in service if name in FOREIGN else "healthcheck" not in service  # ours is in the image
+    writable = [each for each in service["volumes"] if isinstance(each, dict) and not each.get("read_only")]
+    assert len(writable) == 1 and volume_name(writable[0]) in compose["volumes"]
+
+
+def test_what_needs_secrets_waits_for_them_and_services_wait_for_the_broker(compose: dict[str, Any]) -> None:
+    awaited = {name: service.get("depends_on", {}) for name, service in compose["services"].items()}
+    done, healthy = {"condition": "service_completed_successfully"}, {"condition": "service_healthy"}
+    assert awaited["setup"] == {}
+    assert awaited["mosquitto"] == awaited["influxdb"] == {"setup": done}
+    assert awaited["setup-influxdb"] == {"setup": done, "influxdb": healthy}
+    assert awaited["grafana"] == {"setup-influxdb": done}
+    assert awaited["aggregator"] == {"mosquitto": healthy, "setup-influxdb": done}
+    assert all(awaited[name] == {"mosquitto": healthy} for name in ("meter", "simulated-meter", "runner"))
+
+
+def test_a_volume_takes_its_owner_from_the_set_up_alone(compose: dict[str, Any], repository: Path) -> None:
+    mounted = {volume_name(each): each for each in compose["services"]["setup"]["volumes"]}
+    assert set(mounted) == set(compose["volumes"])
+    assert all(mount == f"{name}:/volumes/{name}" for name, mount in mounted.items())
+    made = re.search(r"for volume in ([^;]+);", (repository / "deploy/Dockerfile").read_text("utf-8"))
+    assert made is not None and set(made[1].replace("\\", "").split()) == set(compose["volumes"])
+    others = [each for name in (*SERVICES, *FOREIGN) for each in compose["services"][name]["volumes"]]
+    named = [each for each in others if volume_name(each)]
+    assert all(isinstance(each, dict) and each["volume"] == {"nocopy": True} for each in named)
+
+
+def test_secrets_are_read_by_their_one_reader_and_cannot_be_written_by_it(compose: dict[str, Any]) -> None:
+    readers: dict[str, list[str]] = {}
+    for name in (*SERVICES, *FOREIGN):
+        for each in compose["services"][name]["volumes"]:
+            if volume_name(each).endswith("-secrets") or volume_name(each) == "fleet":
+                assert each["read_only"] is True
+                readers.setdefault(volume_name(each), []).append(name)
+    assert "fleet" not in readers, "the authority's key is for the set-up only"
+    assert all(len(names) == 1 for names in readers.values()), readers
+    assert set(readers) == {name for name in compose["volumes"] if name.endswith("-secrets")}
+
+
+def test_no_secret_stands_in_the_file(compose: dict[str, Any]) -> None:
+    words = re.compile("password|token|secret|key", re.IGNORECASE)
+    for service in compose["services"].values():
+        for name, value in service.get("environment", {}).items():
+            assert not words.search(name) or str(value).startswith("/run/"), name
+
+
+def test_only_the_broker_with_its_tls_port_is_open_to_other_hosts(compose: dict[str, Any]) -> None:
+    ports = {name: service["ports"] for name, service in compose["services"].items() if "ports" in service}
+    assert ports == {"mosquitto": ["0.0.0.0:8883:8883"], "grafana": ["127.0.0.1:3000:3000"]}
 
 
 def test_what_is_mounted_from_the_repository_is_there(compose: dict[str, Any], repository: Path) -> None:
-    mounts = [volume for each in compose["services"].values() for volume in each["volumes"] if volume.startswith("./")]
-    assert len(mounts) == 1
-    assert all((repository / mount.split(":")[0]).is_file() for mount in mounts)
-    dockerfiles = {compose["services"][name]["build"]["dockerfile"] for name in OURS}
-    assert dockerfiles == {"deploy/Dockerfile"} and (repository / "deploy/Dockerfile").is_file()
+    mounts = [each for name in FOREIGN for each in compose["services"][name]["volumes"] if not volume_name(each)]
+    assert len(mounts) == 3
+    assert all((repository / mount.split(":")[0]).exists() and mount.endswith(":ro") for mount in mounts)
 
 
-def copied(dockerfile: str) -> list[str]:
-    """The sources of every COPY line."""
-    return [source for line in re.findall(r"^COPY (.+)$", dockerfile, re.MULTILINE) for source in line.split()[:-1]]
+def test_grafana_finds_what_its_provisioning_names(compose: dict[str, Any], repository: Path) -> None:
+    grafana = compose["services"]["grafana"]
+    folder = repository / "deploy/grafana/provisioning"
+    text = "".join(file.read_text("utf-8") for file in sorted(folder.rglob("*.yaml")))
+    variables = set(re.findall(r"\$\{?(OPJOULE_\w+)", text))
+    assert variables and variables <= set(grafana["environment"])
+    assert re.findall(r"\$__file\{([^}]+)\}", text) == ["/run/secrets/grafana_influx_token"]
+    dashboards = [path for path in re.findall(r"path: (\S+)", text) if path.startswith("/")]
+    assert dashboards and all(any(f":{path}:ro" in str(each) for each in grafana["volumes"]) for path in dashboards)
 
 
-def test_what_the_image_copies_is_there_and_is_not_ignored(repository: Path) -> None:
-    sources = copied((repository / "deploy/Dockerfile").read_text(encoding="utf-8"))
-    lines = (repository / "deploy/Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
-    let_through = {line.removeprefix("!") for line in lines if line.startswith("!")}
-    assert {"services", "schemas", "pyproject.toml", "constraints.txt"} <= set(sources)
-    assert all((repository / source).exists() for source in sources)
-    assert let_through == set(sources)
+def test_the_broker_finds_what_its_configuration_names(compose: dict[str, Any], repository: Path) -> None:
+    conf = (repository / "deploy/mosquitto/mosquitto.conf").read_text("utf-8")
+    targets = [each["target"] for each in compose["services"]["mosquitto"]["volumes"] if isinstance(each, dict)]
+    paths = re.findall(r"^(?:\w+file|\w+_file|persistence_location) (\S+)", conf, re.M)
+    assert len(paths) >= 6 and all(path.startswith(tuple(targets)) for path in paths)
+    assert re.search(r"^listener 8883$", conf, re.M) and "allow_anonymous false" in conf
 
 
-def test_the_image_installs_dependencies_before_code_and_drops_root(repository: Path) -> None:
-    text = (repository / "deploy/Dockerfile").read_text(encoding="utf-8")
-    steps = ["--constraint constraints.txt", "COPY services", "--no-deps .", "USER opjoule", "HEALTHCHECK", "CMD"]
-    assert sorted(steps, key=text.index) == steps
-    assert fnmatch(text.splitlines()[2], "FROM python:3.*-slim-trixie"), "Debian 13 has OpenSSL 3.5"
+@pytest.fixture(scope="module")
+def docker_compose() -> str:
+    """Debian 13's docker-compose: one program, unpacked from its package. It needs no daemon to read a file."""
+    folder = cache_folder().with_name("docker-compose-of-debian-13")
+    if not folder.is_dir():
+        try:
+            fetch_packages(("docker-compose",), folder, limit_s=100.0)
+        except SettingsError as error:
+            pytest.skip(f"Debian 13's packages cannot be had here: {error}")
+    return str(folder / "usr/libexec/docker/cli-plugins/docker-compose")
 
 
-def test_the_dependencies_of_the_image_are_those_of_the_project(repository: Path) -> None:
-    namespace: dict[str, Any] = {"__name__": "dependencies"}
-    exec((repository / "deploy/dependencies.py").read_text(encoding="utf-8"), namespace)
-    needs: list[str] = namespace["requirements"](repository / "pyproject.toml", ["meter", "aggregator"])
-    names = [re.split(r"[<>=;\[ ]", need)[0] for need in needs]
-    assert names[:2] == ["paho-mqtt", "pydantic"]
-    assert {"pyserial", "numpy", "scipy"} <= set(names)
-    assert "pytest" not in names
+@pytest.mark.parametrize("profiles", [(), ("demo",), ("demo", "meter")], ids=["no profile", "demo", "all"])
+def test_docker_compose_accepts_the_file(docker_compose: str, repository: Path, profiles: tuple[str, ...]) -> None:
+    chosen = [part for profile in profiles for part in ("--profile", profile)]
+    command = [docker_compose, "-f", str(repository / "docker-compose.yml"), *chosen, "config", "--format", "json"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert shown.returncode == 0 and not shown.stderr, shown.stderr
+    expected = {"aggregator", *ONE_SHOT, *FOREIGN} | ({"simulated-meter", "runner"} if "demo" in profiles else set())
+    assert set(json.loads(shown.stdout)["services"]) == expected | ({"meter"} if "meter" in profiles else set())

@@ -68,7 +68,7 @@ def make_stage(stop: Stop, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeStag
     """Stages whose trains are watched."""
 
     def make(openssl: OpenSsl) -> Stage:
-        settings = RunnerSettings.model_validate({"dut": "pi4", "train_s": 1, "rounds": 1, "gap_s": 0, "seed": 11})
+        settings = RunnerSettings.model_validate({"dut": "pi4", "train_s": 1, "rounds": 1, "gap_s": 0.5, "seed": 11})
         broker, clock = MemoryBroker(), ServiceClock()
         bus = MemoryBus(broker, "runner")
         publisher = SpoolingPublisher(bus, Spool(None, 10**6), "lab", ("pi4",))
@@ -235,7 +235,7 @@ def test_a_finite_plan_with_something_skipped_ends_with_status_1_and_says_what(
             "state_dir": tmp_path / "state",
             "train_s": 1,
             "rounds": 1,
-            "gap_s": 0,
+            "gap_s": 0.5,
             "start_delay_s": 0,
             "confirm_s": 0,
         }

@@ -1,1 +1,1 @@
-"""Where results go: the results topics; InfluxDB later."""
+"""Where results go: the results topics, and the journal's outbox for a time series store."""

@@ -6,10 +6,14 @@ revision lacks is not written, and an earlier one may stay: every revision write
 query for an energy asks for them.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas import EnergyResult, Quantity
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas import EnergyResult, Quantity, ServiceStatus
 
 Field = float | str
 
@@ -45,6 +49,49 @@ def operation_energy(result: EnergyResult) -> Point:
     if result.clock is not None and result.clock.bound_s is not None:
         fields["clock_bound_s"] = result.clock.bound_s
     return Point("operation_energy", _tags(result), fields, result.start_ns)
+
+
+def superseded(result: EnergyResult, start_ns: int) -> Point:
+    """What a result's earlier revision must become where that one lay at another time: a point that is not valid."""
+    return Point("operation_energy", _tags(result), {"valid": 0.0, "crypto_valid": 0.0}, start_ns)
+
+
+def power(
+    meter: tuple[str, str, str],
+    second_ns: int,
+    power_w: NDArray[np.float64],
+    voltage_v: NDArray[np.float64],
+    simulated: bool = False,
+) -> Point:
+    """PBUS of one meter (site, DUT, meter) in the second that begins at `second_ns`; voltages may be NaN."""
+    fields: dict[str, Field] = {
+        "mean_w": float(power_w.mean()),
+        "min_w": float(power_w.min()),
+        "max_w": float(power_w.max()),
+        "samples": float(len(power_w)),
+        "simulated": 1.0 if simulated else 0.0,
+    }
+    known = voltage_v[~np.isnan(voltage_v)]
+    if len(known):
+        fields["voltage_v"] = float(known.mean())
+    return Point("power", dict(zip(("site", "dut", "meter"), meter, strict=True)), fields, second_ns)
+
+
+COUNTER_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
+COUNTERS = 64
+"""Health counters of one status that become fields."""
+
+
+def fleet_health(site: str, status: ServiceStatus, now_ns: int) -> Point:
+    """What a service said of itself, and when it came: its counters, and whether it is there."""
+    tags = {"site": site, "service": status.service, "instance": status.instance}
+    counters = {name: value for name, value in sorted(status.health.items()) if COUNTER_NAME.match(name)}
+    fields: dict[str, Field] = dict(list(counters.items())[:COUNTERS])
+    fields["online"] = 0.0 if status.state == "offline" else 1.0
+    fields["measuring"] = 1.0 if status.state == "measuring" else 0.0
+    fields["duts"] = float(len(status.duts))
+    fields["detail"] = status.detail
+    return Point("fleet_health", tags, fields, now_ns)
 
 
 def _tags(result: EnergyResult) -> dict[str, str]:

@@ -20,6 +20,8 @@ MODEL = "FNB58"
 PAUSE_NS = 1_000_000_000
 START_NS = 1_600_000_000_000_000_000
 """Where a board's timeline begins when the study gives no time at all."""
+LATEST_START_S = 4_102_444_800.0
+"""The year 2100: a later start time is a typing error."""
 _NAMESPACE = uuid5(NAMESPACE_URL, "opjoule/study")
 _PROCESSES = {"keygen": 2, "sign": 1, "verify": 1}
 """Processes per repetition of the published commands."""
@@ -27,30 +29,33 @@ _PROCESSES = {"keygen": 2, "sign": 1, "verify": 1}
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What is played, what is published, and which event belongs to which recording."""
+    """What is played, what is published, and the event of each recording and line of the published table (or None)."""
 
     playlist: tuple[PlaylistEntry, ...]
     events: tuple[OperationEvent, ...]
-    event_ids: Mapping[Subject, UUID]
+    event_ids: Mapping[tuple[Subject, int | None], UUID]
     samples: int
 
 
 def lay_out(recordings: Mapping[Subject, StudyRecording], published: Iterable[PublishedRow]) -> Replay:
     """Every recording of a board that has an idle recording, in the order of their names."""
-    rows = {row.subject: row for row in published}
+    rows: dict[Subject, list[PublishedRow]] = {}
+    for row in published:
+        rows.setdefault(row.subject, []).append(row)
     boards = sorted({subject.board for subject in recordings})
     playlist: list[PlaylistEntry] = []
-    events: list[OperationEvent] = []
+    events: dict[tuple[Subject, int | None], OperationEvent] = {}
     for board in boards:
         mine = sorted((each for each in recordings.values() if each.subject.board == board), key=_order)
         if mine[0].subject.operation is None:
-            start_ns = _board_start_ns(row for subject, row in rows.items() if subject.board == board)
+            start_ns = _board_start_ns(row for each in rows.values() for row in each if row.subject.board == board)
             entries, made = _board(mine, rows, start_ns)
             playlist += entries
-            events += made
-    ids = {Subject(event.dut, event.operation, event.parameter_set): event.event_id for event in events}
-    samples = sum(each.samples for each in recordings.values())
-    return Replay(tuple(playlist), tuple(events), ids, samples)
+            events |= made
+    played = {entry.path for entry in playlist}
+    samples = sum(each.samples for each in recordings.values() if each.path.resolve() in played)
+    ids = {key: event.event_id for key, event in events.items()}
+    return Replay(tuple(playlist), tuple(events.values()), ids, samples)
 
 
 def _order(recording: StudyRecording) -> tuple[bool, str]:
@@ -59,16 +64,16 @@ def _order(recording: StudyRecording) -> tuple[bool, str]:
 
 
 def _board_start_ns(rows: Iterable[PublishedRow]) -> int:
-    starts = [row.start_s for row in rows if row.start_s is not None and row.start_s > 0]
+    starts = [row.start_s for row in rows if row.start_s is not None and 0 < row.start_s < LATEST_START_S]
     return int(min(starts)) * 1_000_000_000 if starts else START_NS
 
 
 def _board(
-    recordings: Sequence[StudyRecording], rows: Mapping[Subject, PublishedRow], start_ns: int
-) -> tuple[list[PlaylistEntry], list[OperationEvent]]:
+    recordings: Sequence[StudyRecording], rows: Mapping[Subject, Sequence[PublishedRow]], start_ns: int
+) -> tuple[list[PlaylistEntry], dict[tuple[Subject, int | None], OperationEvent]]:
     board, timeline_id = recordings[0].subject.board, f"study-{recordings[0].digest[:16]}"
     playlist: list[PlaylistEntry] = []
-    events: list[OperationEvent] = []
+    events: dict[tuple[Subject, int | None], OperationEvent] = {}
     idle: Segment | None = None
     at_ns = start_ns
     for recording in recordings:
@@ -86,8 +91,11 @@ def _board(
         at_ns = segment.end_ns + PAUSE_NS
         if idle is None:
             idle = segment
-        else:
-            events.append(_event(recording, rows.get(recording.subject), (idle, segment), timeline_id))
+            continue
+        published: Sequence[PublishedRow | None] = rows.get(recording.subject, ())
+        for row in published or (None,):
+            key = (recording.subject, row.line if row else None)
+            events[key] = _event(recording, row, (idle, segment), timeline_id)
     return playlist, events
 
 
@@ -95,7 +103,7 @@ def _whole(recording: StudyRecording, at_ns: int) -> Segment:
     """The segment that is all of a recording: half a period before its first sample to half a period after its last."""
     half_ns = recording.period_ns // 2
     kind = "idle" if recording.subject.operation is None else "load"
-    end_ns = at_ns + round(recording.last_s * 1e9) + half_ns
+    end_ns = at_ns + round(recording.last_s * 1e9) + recording.period_ns - half_ns
     return Segment.model_validate({"kind": kind, "start_ns": at_ns - half_ns, "end_ns": end_ns})
 
 
@@ -123,7 +131,7 @@ def _event(
             "separate_timing_s": row.s_per_op if row else None,
             "time_per_repetition": times,
             "board": Board(
-                model=row.machine if row else subject.board, architecture="unknown", bits=None, openssl="unknown"
+                model=row.machine[:256] if row else subject.board, architecture="unknown", bits=None, openssl="unknown"
             ),
         }
     )

@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from schemas import CATALOGUE, Operation, slug
+from schemas import CATALOGUE, Operation
+from schemas.base import RESERVED_DUTS
 
 OPERATIONS: dict[str, Operation] = {
     "key": "keygen",
@@ -39,6 +40,11 @@ class Subject:
     operation: Operation | None
     parameter_set: str
 
+    @property
+    def idle(self) -> "Subject":
+        """The idle recording of the same board."""
+        return Subject(self.board, None, "")
+
 
 def parameter_set_of(name: str) -> str | None:
     """The parameter set that a study means by a name (`ECDSA P-256`, `ml_kem_512`, `rsa`); None for one unknown."""
@@ -70,8 +76,12 @@ def subject_of(path: PurePath) -> Subject | None:
 
 
 def board_of(name: str) -> str:
-    """The name of a board as that of a DUT: `pi2 v1.2` is `pi2-v1-2`; empty for an empty one."""
-    return slug(name.strip()).strip("-")[:63] if name.strip() else ""
+    """The name of a board as that of a DUT, its letters and digits: `Pi 4` is `pi4`; empty where it has none.
+
+    File names and tables differ in everything else: `pi2v1.2`, `pi2_v1.2`, `Pi2 v1.2` are one board.
+    """
+    plain = _plain(name)[:58]
+    return f"board{plain}" if plain in RESERVED_DUTS else plain
 
 
 def _board_of_folder(path: PurePath) -> str:

@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from opjoule.study.names import OPERATIONS, Subject, board_of, parameter_set_of
 
 REQUIRED = ("machine", "method", "algorithm", "iterations", "time per iteration")
 IDLE, LOAD, ENERGY = "baseline power", "on-load power", "joules per iteration"
+_MOST_ITERATIONS = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +59,39 @@ def read_published(path: Path) -> list[PublishedRow | BadRow]:
 
 def parse_published(text: str, name: str) -> Iterator[PublishedRow | BadRow]:
     """The rows of a published table. Raises ContractError for one without the columns that are needed."""
-    reader = csv.DictReader(io.StringIO(text))
-    header = [column.strip().casefold() for column in reader.fieldnames or []]
-    missing = [column for column in REQUIRED if column not in header]
+    reader = csv.DictReader(io.StringIO(text, newline=None))
+    try:
+        reader.fieldnames = _header(reader.fieldnames or [], name)
+        for cells in reader:
+            row = {key: (value or "").strip() for key, value in cells.items() if isinstance(key, str)}
+            if any(row.values()):
+                yield _row(row, reader.line_num)
+    except csv.Error as error:
+        raise ContractError(f"{name}: line {reader.line_num}: {error}") from None
+
+
+def _header(columns: Sequence[str], name: str) -> list[str]:
+    """The names of the columns. A table of times may lack all that is about power, but not a part of it."""
+    header = [column.strip().casefold() for column in columns]
+    power = (IDLE, LOAD, ENERGY)
+    needed = REQUIRED + (power if any(column in header for column in power) else ())
+    missing = [column for column in needed if column not in header]
     if missing:
         raise ContractError(
             f"{name}: the column {missing[0]!r} is missing (its first line is {','.join(header)[:80]!r})"
         )
-    reader.fieldnames = header
-    for cells in reader:
-        row = {key: (value or "").strip() for key, value in cells.items() if isinstance(key, str)}
-        if any(row.values()):
-            yield _row(row, reader.line_num)
+    return header
 
 
 def _row(row: dict[str, str], line: int) -> PublishedRow | BadRow:
     machine = row["machine"]
     try:
+        _refuse_powers_without_energy(row)
         return PublishedRow(
             line=line,
             machine=machine,
             subject=_subject(row),
-            iterations=round(_number(row, "iterations")),
+            iterations=_iterations(row),
             s_per_op=_seconds(row),
             start_s=_optional(row, "start time (unix)"),
             idle_w=_optional(row, IDLE),
@@ -95,7 +107,7 @@ def _row(row: dict[str, str], line: int) -> PublishedRow | BadRow:
 def _subject(row: dict[str, str]) -> Subject:
     board = board_of(row["machine"])
     if not board:
-        raise ContractError("no machine")
+        raise ContractError(f"machine {row['machine']!r} names no board")
     word = (row.get("submethod") or row["method"]).casefold()
     if word not in OPERATIONS:
         raise ContractError(f"unknown method {word!r}")
@@ -103,6 +115,18 @@ def _subject(row: dict[str, str]) -> Subject:
     if parameter_set is None:
         raise ContractError(f"unknown algorithm {row['algorithm']!r}")
     return Subject(board, OPERATIONS[word], parameter_set)
+
+
+def _refuse_powers_without_energy(row: dict[str, str]) -> None:
+    if not row.get(ENERGY) and (row.get(IDLE) or row.get(LOAD)):
+        raise ContractError(f"no {ENERGY} beside its powers")
+
+
+def _iterations(row: dict[str, str]) -> int:
+    number = round(_number(row, "iterations"))
+    if not 1 <= number <= _MOST_ITERATIONS:
+        raise ContractError(f"iterations is {row['iterations']!r}")
+    return number
 
 
 def _seconds(row: dict[str, str]) -> float:

@@ -1,5 +1,6 @@
 """Plays a study through the real path: recording source, broker, aggregator, journal; as fast as they confirm."""
 
+import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,15 +25,22 @@ HOLD_S = 86_400.0
 """Trains are announced before their samples are played, so no deadline may pass."""
 SPOOL_BYTES = 256_000_000
 STEP_S = 0.02
+IOTCORE_BATCHES = 80
+"""It has 100 messages at most on their way to a subscriber, and when they are acknowledged it waits for seconds."""
 
 
 def replay(
     plan: Replay, folder: Path, broker_kind: Literal["mosquitto", "iotcore"] | None, progress: Callable[[int], None]
 ) -> list[EnergyResult]:
-    """One final result per event. `progress` is told how many there are. Raises SettingsError when a service fails."""
+    """One final result per event. `progress` is told how many there are. Raises SettingsError when a service fails.
+
+    SIGTERM ends it as Ctrl-C does, so that the services stop and the caller's folder goes away.
+    """
     playlist = folder / "playlist.json"
     playlist.write_bytes(TypeAdapter(list[PlaylistEntry]).dump_json(list(plan.playlist)))
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ExitStack() as stack:
+        stack.callback(signal.signal, signal.SIGTERM, before)
         broker = stack.enter_context(LocalBroker(folder / "broker", broker_kind))
         services = stack.enter_context(Services(folder))
         bus = MqttBus(BrokerAddress.parse(broker.url), "opjoule-study")
@@ -48,7 +56,9 @@ def replay(
         publisher = SpoolingPublisher(bus, spool, SITE, sorted({event.dut for event in plan.events}))
         for event in plan.events:
             publisher.put(event)
-        player = {"source": "recording", "playlist": playlist, "speed": 0, "exit_at_end": True}
+        player: dict[str, object] = {"source": "recording", "playlist": playlist, "speed": 0, "exit_at_end": True}
+        if broker.kind == "iotcore":
+            player["unconfirmed_batches"] = IOTCORE_BATCHES
         services.start("meter", shared | player)
         return _collect(plan, services, publisher, progress)
 
@@ -60,6 +70,8 @@ def _collect(
     heard_s = time.monotonic()
     while len(results) < len(plan.events):
         services.must_run("aggregator")
+        if services.status("meter"):
+            services.must_run("meter")  # it could not play everything
         before = len(results)
         for received in publisher.step():
             address = parse_topic(received.topic)

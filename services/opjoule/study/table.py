@@ -1,4 +1,4 @@
-"""The rows of a study: ours beside the published, with a verdict; as table, CSV and JSON."""
+"""The rows of a study as table, CSV and JSON."""
 
 import csv
 import json
@@ -8,12 +8,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from opjoule.figures import plain, with_u95
-from opjoule.study.names import Subject
-from opjoule.study.published import BadRow, PublishedRow
-from opjoule.study.verdicts import NOT_PUBLISHED, NOT_RECORDED, TIMING_ONLY, UNREADABLE, Recorded, verdict
 from schemas import EnergyResult
 
 
@@ -44,81 +42,6 @@ class StudyRow:
 COLUMNS = tuple(field.name for field in fields(StudyRow))
 
 
-def bad_row(row: BadRow) -> StudyRow:
-    """A published row that cannot be used."""
-    return StudyRow(
-        board=row.machine, operation="", parameter_set="", verdict=f"{UNREADABLE}: line {row.line}: {row.reason}"
-    )
-
-
-def published_row(
-    published: PublishedRow, result: EnergyResult | None, recording: str, unreadable: str, command: str
-) -> StudyRow:
-    """A published figure beside ours. `unreadable` is why its recording, or the board's idle one, cannot be used."""
-    subject = published.subject
-    theirs = {
-        "published_j_per_op": published.j_per_op,
-        "published_idle_w": published.idle_w,
-        "published_load_w": published.load_w,
-        "published_s_per_op": published.s_per_op,
-        "published_command": command,
-        "recording": recording,
-    }
-    ours = _ours(result)
-    recorded = _recorded(result)
-    if not published.has_power:
-        said = TIMING_ONLY
-    elif recorded is not None:
-        said = verdict(published, recorded)
-    elif result is not None:
-        said = f"{UNREADABLE}: {result.reason}"
-    else:
-        said = f"{UNREADABLE}: {unreadable}" if unreadable else NOT_RECORDED
-    ratio = recorded.j_per_op / published.j_per_op if recorded and published.j_per_op else None
-    return StudyRow(
-        board=subject.board,
-        operation=str(subject.operation),
-        parameter_set=subject.parameter_set,
-        ratio=ratio,
-        verdict=said,
-        **ours,  # type: ignore[arg-type]
-        **theirs,  # type: ignore[arg-type]
-    )
-
-
-def recorded_row(subject: Subject, result: EnergyResult | None, recording: str, unreadable: str) -> StudyRow:
-    """A recording that the published table has no row for: without a time per operation it has no energy of one."""
-    return StudyRow(
-        board=subject.board,
-        operation=subject.operation or "idle",
-        parameter_set=subject.parameter_set,
-        verdict=f"{UNREADABLE}: {unreadable}" if unreadable else NOT_PUBLISHED,
-        recording=recording,
-        **_ours(result),  # type: ignore[arg-type]
-    )
-
-
-def _ours(result: EnergyResult | None) -> dict[str, object]:
-    if result is None:
-        return {}
-    energy = result.net_j_per_op
-    return {
-        "net_j_per_op": energy.value if energy else None,
-        "u95_j_per_op": energy.u95 if energy else None,
-        "idle_w": result.baseline_w,
-        "load_w": result.load_w,
-        "quality": result.quality,
-        "flags": " ".join(result.flags),
-        "event_id": str(result.event_id),
-    }
-
-
-def _recorded(result: EnergyResult | None) -> Recorded | None:
-    if result is None or result.net_j_per_op is None or result.baseline_w is None or result.load_w is None:
-        return None
-    return Recorded(result.baseline_w, result.load_w, result.net_j_per_op.value)
-
-
 def counted(rows: Sequence[StudyRow]) -> list[tuple[str, int]]:
     """How many rows have each verdict, most first."""
     return Counter(row.verdict for row in rows).most_common()
@@ -136,7 +59,7 @@ def for_terminal(rows: Sequence[StudyRow], results: dict[str, EnergyResult], com
         table.add_column("published command", overflow="fold")
     for row in rows:
         result = results.get(row.event_id)
-        table.add_row(
+        cells = (
             row.board,
             row.operation,
             row.parameter_set,
@@ -146,6 +69,7 @@ def for_terminal(rows: Sequence[StudyRow], results: dict[str, EnergyResult], com
             row.verdict,
             *([row.published_command] if commands else []),
         )
+        table.add_row(*map(escape, cells))
     return table
 
 

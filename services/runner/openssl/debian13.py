@@ -62,6 +62,23 @@ def fetch(cache: Path, root: Path = Path("/"), limit_s: float = FETCH_LIMIT_S) -
     raise SettingsError("; ".join(reasons)[:500])
 
 
+def fetch_packages(packages: tuple[str, ...], final: Path, limit_s: float = FETCH_LIMIT_S) -> Path:
+    """These packages of the same release, unpacked into `final` whole or not at all. Raises SettingsError."""
+    tries = candidates(os_release(_text(Path("/etc/os-release"))), machine_sources(Path("/")))
+    if shutil.which("apt-get") is None or not tries:
+        raise SettingsError("packages can be fetched on Debian and its relatives only")
+    deadline_s = time.monotonic() + limit_s
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=final.parent) as name:
+            _download(Path(name), tries[0][1], deadline_s, packages)
+            if not final.exists():
+                _unpack(Path(name), deadline_s).rename(final)
+    except OSError as error:
+        raise SettingsError(f"cannot write to the cache {final.parent}: {error.strerror}") from None
+    return final
+
+
 def machine_sources(root: Path) -> list[Source]:
     """The apt sources that this machine is configured with."""
     folder = root / "etc/apt"
@@ -94,7 +111,7 @@ def _fetch_from(suite: str, stanza: str, cache: Path, deadline_s: float) -> Open
         raise SettingsError(f"cannot write to the cache {cache}: {error.strerror}") from None
 
 
-def _download(folder: Path, stanza: str, deadline_s: float) -> None:
+def _download(folder: Path, stanza: str, deadline_s: float, packages: tuple[str, ...] = PACKAGES) -> None:
     for name in ("state/lists/partial", "cache/archives/partial", "packages"):
         (folder / name).mkdir(parents=True)
     (folder / "status").touch()
@@ -103,7 +120,7 @@ def _download(folder: Path, stanza: str, deadline_s: float) -> None:
     configuration.write_text(_CONFIGURATION.format(folder=folder))
     apt = ("apt-get", "-c", str(configuration), "-qq", "-o", "APT::Update::Error-Mode=any")
     _command((*apt, "update"), folder, deadline_s)
-    _command((*apt, "download", *PACKAGES), folder / "packages", deadline_s)
+    _command((*apt, "download", *packages), folder / "packages", deadline_s)
 
 
 def _unpack(folder: Path, deadline_s: float) -> Path:

@@ -55,6 +55,8 @@ def obtain_openssl(named: str | None, cache: Path | None = None) -> Found:
     try:
         found = find_openssl(named, cache)
     except SettingsError:
+        if named:
+            raise
         return _found(fetch(cache or cache_folder()))
     if named or found.openssl.has_pqc:
         return found

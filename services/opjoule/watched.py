@@ -1,0 +1,130 @@
+"""What `opjoule watch` knows of the boards, from the messages that came. Pure: times are those of the messages."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from aggregator.clocks import Timeline, place
+from bus.interface import Received
+from schemas import EnergyResult, OperationEvent, SampleBatch, ServiceStatus, parse_topic
+
+RESULTS_KEPT = 5
+Board = tuple[str, str]
+News = SampleBatch | EnergyResult | OperationEvent | ServiceStatus
+_MODELS: dict[str, type[SampleBatch] | type[EnergyResult] | type[OperationEvent] | type[ServiceStatus]] = {
+    "samples": SampleBatch,
+    "results": EnergyResult,
+    "operations": OperationEvent,
+    "status": ServiceStatus,
+}
+
+
+@dataclass
+class Trace:
+    """The last samples of one meter, on its timeline, and the load segments that fall into them."""
+
+    timeline: Timeline
+    simulated: bool
+    samples: deque[tuple[int, float]] = field(default_factory=deque)
+    loads: deque[tuple[int, int]] = field(default_factory=deque)
+
+    @property
+    def end_ns(self) -> int:
+        """Time of the newest sample; 0 where there is none."""
+        return self.samples[-1][0] if self.samples else 0
+
+    def add(self, batch: SampleBatch, window_ns: int) -> None:
+        """Take samples, forget those that have left the window."""
+        self.samples.extend(
+            (batch.start_ns + 1000 * offset, power_w)
+            for offset, power_w in zip(batch.offset_us, batch.power_w, strict=True)
+        )
+        while self.samples and self.samples[0][0] < self.end_ns - window_ns:
+            self.samples.popleft()
+        while self.loads and self.loads[0][1] < self.end_ns - window_ns:
+            self.loads.popleft()
+
+    def mark(self, event: OperationEvent) -> None:
+        """Take the load segments of a train, placed on the meter's timeline as far as that is known."""
+        offset_ns = place(Timeline(event.timeline_id, event.host_clock), self.timeline).offset_ns
+        self.loads.extend(
+            (each.start_ns + offset_ns, each.end_ns + offset_ns) for each in event.segments if each.kind == "load"
+        )
+
+    def columns(self, count: int, window_ns: int) -> list[float | None]:
+        """Mean power of each of `count` equal parts of the window; None where there is no sample."""
+        sums, numbers = [0.0] * count, [0] * count
+        first_ns = self.end_ns - window_ns
+        for t_ns, power_w in self.samples:
+            column = min(count - 1, max(0, (t_ns - first_ns) * count // window_ns))
+            sums[column] += power_w
+            numbers[column] += 1
+        return [total / number if number else None for total, number in zip(sums, numbers, strict=True)]
+
+    def loaded(self, count: int, window_ns: int) -> list[bool]:
+        """Whether the middle of each part of the window is in a load segment that is known."""
+        first_ns = self.end_ns - window_ns
+        middles = [first_ns + (2 * column + 1) * window_ns // (2 * count) for column in range(count)]
+        return [any(start <= middle < end for start, end in self.loads) for middle in middles]
+
+
+@dataclass
+class Watched:
+    """All boards that were heard of, or the one that was asked for."""
+
+    window_ns: int
+    dut: str | None = None
+    traces: dict[Board, dict[str, Trace]] = field(default_factory=dict)
+    results: dict[Board, deque[EnergyResult]] = field(default_factory=dict)
+    runners: dict[Board, ServiceStatus] = field(default_factory=dict)
+
+    @property
+    def boards(self) -> list[Board]:
+        """In the order of their names."""
+        return sorted({*self.traces, *self.results, *self.runners})
+
+    def take(self, messages: Iterable[Received]) -> list[tuple[str, News]]:
+        """What is news of a board that is watched, with its site; what cannot be read is the aggregator's business."""
+        found = []
+        for message in messages:
+            address = parse_topic(message.topic)
+            if address is None or address.kind not in _MODELS:
+                continue
+            try:
+                news: News = _MODELS[address.kind].model_validate_json(message.payload)
+            except ValidationError:
+                continue
+            if self._note(address.site, news):
+                found.append((address.site, news))
+        return found
+
+    def _note(self, site: str, news: News) -> bool:
+        if isinstance(news, ServiceStatus):
+            duts = [dut for dut in news.duts if self._wanted(dut)] if news.service == "runner" else []
+            for dut in duts:
+                self.runners[site, dut] = news
+            return bool(duts)
+        if not self._wanted(news.dut):
+            return False
+        board = (site, news.dut)
+        if isinstance(news, SampleBatch):
+            self._trace(board, news).add(news, self.window_ns)
+        elif isinstance(news, OperationEvent):
+            for trace in self.traces.get(board, {}).values():
+                trace.mark(news)
+        else:
+            self.results.setdefault(board, deque(maxlen=RESULTS_KEPT)).append(news)
+        return True
+
+    def _trace(self, board: Board, batch: SampleBatch) -> Trace:
+        """The trace of a meter; a new one where its timeline is new."""
+        meters = self.traces.setdefault(board, {})
+        timeline = Timeline(batch.timeline_id, batch.host_clock)
+        if batch.meter not in meters or meters[batch.meter].timeline != timeline:
+            meters[batch.meter] = Trace(timeline, batch.meter_kind == "simulated")
+        return meters[batch.meter]
+
+    def _wanted(self, dut: str) -> bool:
+        return self.dut is None or dut == self.dut
