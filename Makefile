@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-stack test check schemas bench-study bench-outage clean
+.PHONY: help demo demo-stack test check schemas bench-study bench-truth bench-outage clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ demo-stack: $(VENV)/.dev ## the stack without Docker: TLS broker, influxd, all s
 
 bench-study: $(VENV)/.demo ## how fast a study is replayed (OPJOULE_RECORDINGS=FOLDER)
 	@$(BIN)/python benchmarks/bench_study.py
+
+bench-truth: $(VENV)/.dev ## trains of known energy: bias, coverage of U95, what is not called good (ARGS=--seed N)
+	@$(BIN)/python benchmarks/bench_truth.py $(ARGS)
 
 bench-outage: $(VENV)/.dev ## InfluxDB away for 10 minutes under 100 boards, broker killed (ARGS=--factor 1: real time)
 	@$(BIN)/python benchmarks/bench_outage.py $(ARGS)

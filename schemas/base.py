@@ -21,11 +21,11 @@ DutName = Annotated[Identifier, AfterValidator(_not_reserved)]
 """The name of a device under test."""
 
 TimeNs = Annotated[
-    int, Field(ge=0, lt=2**63, description="integer nanoseconds on the sender's timeline, near Unix time")
+    int, Field(ge=0, lt=2**62, description="integer nanoseconds on the sender's timeline, near Unix time")
 ]
-"""A point in time. JavaScript readers lose precision above 2^53 (README.md)."""
+"""A point in time, up to the year 2116. JavaScript readers lose precision above 2^53 (README.md)."""
 
-Count = Annotated[int, Field(ge=0, lt=2**63)]
+Count = Annotated[int, Field(ge=0, lt=2**62)]
 Seconds = Annotated[float, Field(ge=0)]
 
 
@@ -49,7 +49,7 @@ class HostClock(Model):
     """
 
     boot_id: Annotated[str, Field(max_length=64, description="the kernel's random boot id")]
-    wall_minus_monotonic_ns: Annotated[int, Field(ge=0, lt=2**63, description="the constant of the timeline")]
+    wall_minus_monotonic_ns: Annotated[int, Field(ge=0, lt=2**62, description="the constant of the timeline")]
 
 
 class Quantity(Model):

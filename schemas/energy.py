@@ -19,10 +19,12 @@ Flag = Literal[
     "no_baseline",
     "no_repetitions",
     "no_samples",
+    "not_computable",
     "separate_timing",
     "simulated",
     "single_baseline",
     "size_unknown",
+    "stuck",
     "throttled",
     "unsettled",
 ]

@@ -15,6 +15,7 @@ Operation = Literal[
 Backend = Literal["cli", "lib", "none"]
 ParameterSetName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:+-]*$")]
 Text = Annotated[str, Field(max_length=256)]
+LONGEST_NS = 86_400 * 10**9
 
 
 def _is_v5_or_v7(event_id: UUID) -> UUID:
@@ -125,11 +126,20 @@ class OperationEvent(Message):
             raise ValueError("a train needs a load segment")
         if any(b.start_ns < a.end_ns for a, b in pairwise(self.segments)):
             raise ValueError("segments must be in order and must not overlap")
+        if self.end_ns - self.start_ns > LONGEST_NS:
+            raise ValueError("a train is no longer than a day")
         if sum(segment.repetitions for segment in self.segments) != self.repetitions_verified:
             raise ValueError("repetitions_verified must be the sum over the load segments")
         if self.operation == "sham" and self.repetitions_verified:
             raise ValueError("a sham train has no repetitions")
+        if self.origin == "runner" and not self._alternates():
+            raise ValueError("idle and load segments take turns without a break, beginning and ending with idle")
         return self
+
+    def _alternates(self) -> bool:
+        kinds = [segment.kind for segment in self.segments]
+        touching = all(a.end_ns == b.start_ns for a, b in pairwise(self.segments))
+        return touching and len(kinds) % 2 == 1 and set(kinds[::2]) == {"idle"} and set(kinds[1::2]) == {"load"}
 
     @property
     def start_ns(self) -> int:

@@ -9,7 +9,11 @@ from schemas.base import Count, DutName, HostClock, Identifier, Message, TimeNs
 
 MeterKind = Literal["measured", "recorded", "simulated"]
 TimelineId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-Samples = Annotated[tuple[float, ...], Field(max_length=100_000)]
+LIMIT = 1000.0
+"""No USB supply line has more watts, volts or amperes."""
+Samples = Annotated[tuple[Annotated[float, Field(ge=-LIMIT, le=LIMIT)], ...], Field(max_length=100_000)]
+AHEAD_NS = 60_000_000_000
+"""A watermark may be this far, or two periods, ahead of the last sample."""
 
 
 class SampleBatch(Message):
@@ -50,8 +54,8 @@ class SampleBatch(Message):
         if any(b <= a for a, b in pairwise(self.offset_us)):
             raise ValueError("offset_us must be strictly increasing")
         last_ns = self.start_ns + 1000 * self.offset_us[-1] if self.offset_us else self.start_ns
-        if self.until_ns < last_ns:
-            raise ValueError("until_ns must not be before the last sample")
+        if not last_ns <= self.until_ns <= last_ns + max(AHEAD_NS, 2 * self.period_ns):
+            raise ValueError("until_ns must not be before the last sample, nor far after it")
         return self
 
     @property

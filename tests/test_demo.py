@@ -239,16 +239,19 @@ def test_when_the_demo_itself_is_killed_all_its_processes_die_too(start_demo: Ca
     ("arguments", "said"),
     [
         (("--plan", "keygen:MLKEM768"), "the plan has keygen:MLKEM768: did you mean ML-KEM-768?"),
-        (("--plan", "sham", "--seed", "-1"), "the runner ended with status 2: runner: --seed"),
+        (("--plan", "sham", "--seed", "-1"), "--seed: Input should be greater than or equal to 0, not '-1'"),
+        (("--train-s", "nan"), "--train-s: Input should be a finite number, not 'nan'"),
+        (("--openssl", "no-such-program"), "--openssl names 'no-such-program', which is no program"),
     ],
 )
 def test_what_is_wrong_with_an_argument_is_said_in_one_line(
-    start_demo: Callable[..., Demo], arguments: tuple[str, ...], said: str
+    start_demo: Callable[..., Demo], tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     status, _, errors = start_demo(*arguments).finish()
     assert status == 2
     (line,) = errors.splitlines()
     assert line.startswith(f"opjoule demo: {said}")
+    assert not (tmp_path / "demo 0").exists()
 
 
 def test_a_broker_that_cannot_start_is_named_with_its_last_words(
@@ -267,6 +270,22 @@ def test_a_folder_that_cannot_be_made_is_named(
     status, _, errors = start_demo().finish()
     assert status == 2
     assert errors == f"opjoule demo: --folder {tmp_path / 'demo 0'}: File exists\n"
+
+
+def test_a_state_directory_that_cannot_be_made_is_named_with_what_to_give_instead(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = subprocess.run(
+        [str(PROGRAM), "demo", "--plan", "sham"],
+        env=environment | {"OPJOULE_STATE_DIR": str(tmp_path / "file")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"opjoule demo: {tmp_path / 'file' / 'demo'}/")
+    assert "cannot be made; give --folder or OPJOULE_STATE_DIR: Not a directory" in done.stderr
 
 
 def _script(path: Path, lines: str, head: str = "#!/bin/sh\n") -> None:

@@ -203,7 +203,7 @@ def test_a_runner_killed_after_a_train_delivers_it_once_and_a_train_cut_off_neve
     with Plant(tmp_path) as plant:
         pid = plant.start("runner", **endless | {"start_delay_s": 0, "broker_url": NOBODY_LISTENS})
         plant.wait(lambda: len(_spooled(spool)) == 1)
-        _kill_runner(plant, pid)
+        left = _kill_runner(plant, pid)
         (event_id,) = _spooled(spool)
 
         plant.start("aggregator", without_meter=DUT)
@@ -211,13 +211,14 @@ def test_a_runner_killed_after_a_train_delivers_it_once_and_a_train_cut_off_neve
         pid = plant.start("runner", **endless)
         plant.wait(lambda: plant.count("events") == 1)
         plant.wait(lambda: plant.statuses["runner"].state == "measuring" and _has_children(pid))
-        _kill_runner(plant, pid)
+        left |= _kill_runner(plant, pid)
         assert _spooled(spool) == []
 
         plant.start("runner", **endless)
         plant.wait(lambda: plant.statuses["runner"].state == "online")
         plant.services.stop("runner")
         assert plant.services.status("runner") == 0
+        assert left and not any(folder.exists() for folder in left)
         assert_whole(plant, {event_id})
 
 
@@ -264,12 +265,12 @@ def _live_train(plant: Plant, clock: ServiceClock, number: int, kill_meter: dict
     return train.event_id
 
 
-def _kill_runner(plant: Plant, pid: int) -> None:
-    """With the folder that it had in shared memory, which a killed process cannot take away."""
+def _kill_runner(plant: Plant, pid: int) -> set[Path]:
+    """The folders that it had in shared memory, which a killed process cannot take away."""
     folders = work_folders(pid)
     plant.services.kill("runner")
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+    assert all(folder.is_dir() for folder in folders)
+    return folders
 
 
 def _has_children(pid: int) -> bool:

@@ -9,12 +9,13 @@ from threading import Event
 from typing import Literal
 
 from aggregator.journal import Journal
+from aggregator.journal_file import TROUBLE
 from aggregator.service import SOFTWARE, Aggregator
 from aggregator.settings import AggregatorSettings
 from aggregator.sinks.home_assistant import HomeAssistant, remove
 from aggregator.sinks.outbox import StoreOutbox
 from aggregator.sinks.sender import Sender
-from bus import MqttBus
+from bus import MqttBus, Sentry
 from clock import ServiceClock, rfc3339
 from configure import load_or_exit, start_logging
 from errors import SettingsError
@@ -41,6 +42,9 @@ def main() -> int:
     except SettingsError as error:
         print(f"aggregator: {error}", file=sys.stderr)
         return 1
+    except TROUBLE as error:
+        print(f"aggregator: the journal {settings.journal_path} cannot be used: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -55,7 +59,10 @@ def serve(settings: AggregatorSettings, stopping: Event) -> None:
         told = settings.home_assistant_path
         home_assistant = HomeAssistant(bus, told, SOFTWARE) if settings.home_assistant else None
         aggregator = Aggregator(bus, journal, clock, settings, outbox, home_assistant)
-        status = _Status(bus, aggregator, outbox, sender, settings, clock.now_ns())
+        started_ns = clock.now_ns()
+        status = _Status(bus, aggregator, outbox, sender, settings, started_ns)
+        sentry = Sentry(settings.address(), "+", "aggregator", settings.instance, started_ns)
+        stack.callback(sentry.close)
         aggregator.resume()
         aggregator.subscribe()
         status.tell()
@@ -64,15 +71,19 @@ def serve(settings: AggregatorSettings, stopping: Event) -> None:
         if sender is not None:
             sender.start()
             stack.callback(sender.stop)
-        if not bus.connect(CONNECT_S):
-            log.warning("no broker at %s yet (%s); trying on", settings.broker_url, bus.last_error or "no answer")
+        alone = sentry.wait_until_alone(CONNECT_S, stopping.is_set)
+        if not (alone and bus.connect(CONNECT_S)) and not stopping.is_set():
+            why = bus.last_error or sentry.last_error or "no answer"
+            log.warning("no broker at %s yet (%s); trying on", settings.broker_url, why)
         forget_due_s, withdrawn = float("-inf"), settings.home_assistant
         while not stopping.is_set():
+            if sentry.alone():
+                bus.connect(0.0)
             aggregator.step(STEP_S)
             status.tell_when_due()
             withdrawn = withdrawn or remove(bus, told)
             if time.monotonic() >= forget_due_s:
-                journal.forget_samples(clock.now_ns() - round(settings.keep_samples_days * _DAY_NS))
+                journal.arrived.forget(clock.now_ns() - round(settings.keep_samples_days * _DAY_NS))
                 forget_due_s = time.monotonic() + FORGET_S
 
 

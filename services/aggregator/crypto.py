@@ -1,8 +1,8 @@
 """Crypto energy: net energy per operation minus that of the matching null train. Pure.
 
 A null train matches when it ran on the same DUT in the same run, at the same meter, with the same backend and process
-count. Of several the nearest in time counts; of two as near, the earlier. So the last revision does not depend on the
-order in which trains arrived.
+count; only a good one is subtracted, and a simulated one only from a simulated train. Of several the nearest in time
+counts; of two as near, the earlier. So the last revision does not depend on the order in which trains arrived.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,13 @@ _INDEPENDENT = ("scatter", "clock")
 
 def null_key(result: EnergyResult) -> tuple[object, ...]:
     """What a null train and the trains that it serves have in common."""
-    return (result.site, result.dut, result.meter, result.run_id, result.backend, result.processes_per_repetition)
+    meter = (result.meter, result.meter_model, result.simulated)
+    return (result.site, result.dut, *meter, result.run_id, result.backend, result.processes_per_repetition)
 
 
 def nearest_null(result: EnergyResult, nulls: Sequence[EnergyResult]) -> EnergyResult | None:
-    """The null train to subtract; None where there is none that is valid."""
-    valid = [null for null in nulls if null.net_j_per_op is not None and null_key(null) == null_key(result)]
+    """The null train to subtract; None where there is none that is good."""
+    valid = [null for null in nulls if null.quality == "good" and null_key(null) == null_key(result)]
     return min(valid, key=lambda null: (abs(null.start_ns - result.start_ns), null.start_ns), default=None)
 
 

@@ -25,11 +25,14 @@ from schemas import Segment
 Floats = NDArray[np.float64]
 IDLE_COVERAGE = 0.9
 """An idle segment must be covered by samples to this fraction to give a baseline."""
+LEAST_SAMPLES = 5
+"""A load or guarded idle segment with fewer samples says nothing."""
 LONG_SEGMENT_S = 5.0
 FEW_SEGMENTS = 5
 """Below this many load segments the scatter between them is no longer trusted alone."""
 LONG_TRAIN_SEGMENTS = 8
 LONG_TRAIN_FACTOR = 4 / 3
+SETTLED = 0.997
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,8 @@ def _load(
     known = [power for power in powers.values() if power is not None]
     widened = trace.stretch(segment.start_ns - guard_ns, segment.end_ns + guard_ns)
     gross = trace.stretch(segment.start_ns, segment.end_ns)
-    if len(known) < len(powers) or widened.missing_s > 0.5e-9 * trace.period_ns:
+    few = len(trace.samples(segment.start_ns, segment.end_ns)) < LEAST_SAMPLES
+    if few or len(known) < len(powers) or widened.missing_s > 0.5e-9 * trace.period_ns:
         return None
     baseline_w = sum(known) / len(known)
     return Load(
@@ -145,8 +149,9 @@ def guarded(segment: Segment, guard_ns: int) -> tuple[int, int]:
 
 def _idle_power_w(trace: PowerTrace, segment: Segment, guard_ns: int) -> float | None:
     """Mean power of a guarded idle segment; None where too little of it is covered."""
+    few = len(trace.samples(*guarded(segment, guard_ns))) < LEAST_SAMPLES
     stretch = trace.stretch(*guarded(segment, guard_ns))
-    if stretch.covered_s <= 0 or stretch.covered_s < IDLE_COVERAGE * stretch.length_s:
+    if few or stretch.covered_s < IDLE_COVERAGE * stretch.length_s:
         return None
     return stretch.mean_w
 
@@ -201,22 +206,27 @@ def transient(energy: TrainEnergy) -> tuple[float, float, Standard] | None:
 
 
 def unsettled(trace: PowerTrace, segments: Sequence[Segment], guard_ns: int) -> bool:
-    """Whether power is still falling when the guard after a load segment ends.
+    """Whether power still moves towards its new level when the guard after an edge ends.
 
-    Over all falling edges: the mean power of one more guard length, minus that of the rest of the idle segment. Told
-    from noise by Student's t, one-sided, at 0.1 %.
+    Over all edges: the mean power of one more guard length (at most half of what the guards leave) minus that of the
+    rest of the segment, with its sign turned after rising edges. Told from noise by Student's t, one-sided, at 0.3 %.
     """
-    excess_w: list[float] = []
-    for before, idle in pairwise(segments):
-        start_ns, end_ns = guarded(idle, guard_ns)
-        if before.kind != "load" or idle.kind != "idle" or guard_ns == 0 or end_ns - start_ns < 2 * guard_ns:
-            continue
-        early = trace.stretch(start_ns, start_ns + guard_ns)
-        late = trace.stretch(start_ns + guard_ns, end_ns)
-        if early.covered_s > 0 and late.covered_s > 0:
-            excess_w.append(early.mean_w - late.mean_w)
+    excess_w = [
+        each for before, after in pairwise(segments) if (each := _excess_w(trace, before, after, guard_ns)) is not None
+    ]
     if len(excess_w) < FEW_SEGMENTS:
         return False
     values = np.array(excess_w)
     k = len(values)
-    return bool(values.mean() > float(stdtrit(k - 1, 0.999)) * values.std(ddof=1) / np.sqrt(k))
+    return bool(values.mean() > float(stdtrit(k - 1, SETTLED)) * values.std(ddof=1) / np.sqrt(k))
+
+
+def _excess_w(trace: PowerTrace, before: Segment, after: Segment, guard_ns: int) -> float | None:
+    """What the beginning of a segment still has of the level before it, in W; None where it is too short to tell."""
+    start_ns, end_ns = guarded(after, guard_ns)
+    middle_ns = start_ns + min(guard_ns, (end_ns - start_ns) // 2)
+    early, late = trace.samples(start_ns, middle_ns), trace.samples(middle_ns, end_ns)
+    if before.kind == after.kind or min(len(early), len(late)) < LEAST_SAMPLES:
+        return None
+    excess_w = float(early.mean() - late.mean())
+    return excess_w if after.kind == "idle" else -excess_w

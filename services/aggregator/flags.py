@@ -9,6 +9,7 @@ INVALID: dict[Flag, str] = {
     "no_baseline": "a load segment has no idle segment beside it",
     "no_repetitions": "no repetition succeeded and was verified",
     "no_samples": "too few power samples in the segments",
+    "not_computable": "the numbers of this train or of its samples cannot be computed with",
 }
 """Any of these, and there is no energy."""
 
@@ -16,9 +17,10 @@ DEGRADED: dict[Flag, str] = {
     "failed_repetitions": "some repetitions failed",
     "few_segments": "fewer than five load segments",
     "gain_unknown": "the gain error of this meter model is not known and not in the uncertainty",
-    "gap": "samples are missing; load segments that they touch were left out",
-    "guard_short": "the guard is shorter than clock error and hold time of the meter",
+    "gap": "samples are missing or too few; load segments that they touch were left out",
+    "guard_short": "the guard is shorter than clock error and hold time or period of the meter",
     "separate_timing": "time per repetition was taken in another run",
+    "stuck": "the meter repeated one value for seconds; that time was left out",
     "single_baseline": "idle power from one side only; no coverage is claimed",
     "throttled": "the board was throttled",
     "unsettled": "power still settles after the guard",

@@ -12,21 +12,42 @@ from uuid import UUID
 
 from aggregator.clocks import Timeline
 from aggregator.join import Held, Stream, StreamKey
-from aggregator.journal_file import JournalFile
+from aggregator.journal_batches import JournalBatches
+from aggregator.journal_file import JournalFile, stored
 from aggregator.journal_outbox import JournalOutbox
 from aggregator.journal_power import JournalPower
 from aggregator.journal_results import JournalResults
+from errors import ContractError
 from schemas import HostClock, MeterKind, OperationEvent, SampleBatch
 
+_DONE_OVERLAPPING = """
+SELECT payload FROM (
+    SELECT payload, event_id, start_ns, end_ns,
+        CASE WHEN timeline_id=:timeline THEN 0 WHEN boot_id=:boot THEN :constant-wall_minus_monotonic_ns ELSE 0 END
+        AS offset_ns
+    FROM events WHERE done=1 AND site=:site AND dut=:dut AND end_ns>:start-:apart AND start_ns<:until+:apart
+) WHERE start_ns+offset_ns<:until AND end_ns+offset_ns>:start AND start_ns+offset_ns>=:forgotten
+ORDER BY start_ns, event_id
+"""
+"""The offset is that of `clocks.place`; clocks are taken to be a day apart at most."""
 _CLOCKS_APART_NS = 86_400 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A message that can be used, with the bytes that it came in."""
+    """A message that can be used, with the bytes and the topic that it came in."""
 
     message: SampleBatch | OperationEvent
     payload: bytes
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of a group: new and stored, or refused because it contradicts what is there. The rest was there."""
+
+    new: list[Arrival]
+    refused: list[tuple[Arrival, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +70,7 @@ class Journal:
         self.results = JournalResults(self._file)
         self.outbox = JournalOutbox(self._file)
         self.power = JournalPower(self._file)
+        self.arrived = JournalBatches(self._file, self.power)
 
     @property
     def path(self) -> Path:
@@ -61,21 +83,33 @@ class Journal:
 
     # --- what arrives -------------------------------------------------------------------------------------------
 
-    def commit(self, arrivals: Sequence[Arrival], arrived_ns: int) -> list[Arrival]:
-        """Store what is not there yet, in one transaction; returns what was new."""
+    def commit(self, arrivals: Sequence[Arrival], arrived_ns: int) -> Committed:
+        """Store what is not there yet, in one transaction."""
+        done = Committed([], [])
         with self._file.transaction():
-            return [arrival for arrival in arrivals if self._store(arrival, arrived_ns)]
+            for arrival in arrivals:
+                try:
+                    if self._store(arrival, arrived_ns):
+                        done.new.append(arrival)
+                except ContractError as error:
+                    done.refused.append((arrival, str(error)))
+        return done
 
     def _store(self, arrival: Arrival, arrived_ns: int) -> bool:
         payload = zlib.compress(arrival.payload, 1)
         if isinstance(arrival.message, SampleBatch):
-            return self._store_batch(arrival.message, payload, arrived_ns)
+            return self.arrived.store(arrival.message, payload, arrived_ns)
         return self._store_event(arrival.message, payload, arrived_ns)
 
     def _store_event(self, event: OperationEvent, payload: bytes, arrived_ns: int) -> bool:
+        """Whether it is new. Raises ContractError when its id belongs to a train of another DUT."""
+        owner = self._db.execute("SELECT site, dut FROM events WHERE event_id=?", (str(event.event_id),)).fetchone()
+        if owner is not None and owner != (event.site, event.dut):
+            raise ContractError(f"event_id {event.event_id} is that of a train of {owner[0]}/{owner[1]}")
+        clock = event.host_clock
         cursor = self._db.execute(
-            "INSERT OR IGNORE INTO events (event_id, site, dut, run_id, start_ns, end_ns, arrived_ns, payload)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO events (event_id, site, dut, run_id, start_ns, end_ns, timeline_id, boot_id,"
+            " wall_minus_monotonic_ns, arrived_ns, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 str(event.event_id),
                 event.site,
@@ -83,77 +117,14 @@ class Journal:
                 event.run_id,
                 event.start_ns,
                 event.end_ns,
+                event.timeline_id,
+                clock.boot_id if clock else None,
+                clock.wall_minus_monotonic_ns if clock else None,
                 arrived_ns,
                 payload,
             ),
         )
         return cursor.rowcount == 1
-
-    def _store_batch(self, batch: SampleBatch, payload: bytes, arrived_ns: int) -> bool:
-        stream = self._stream_row(batch)
-        cursor = self._db.execute(
-            "INSERT OR IGNORE INTO batches (stream, seq, start_ns, until_ns, arrived_ns, payload)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (stream, batch.seq, batch.start_ns, batch.until_ns, arrived_ns, payload),
-        )
-        if cursor.rowcount == 1:
-            self._db.execute("UPDATE streams SET first_ns=min(first_ns, ?) WHERE stream=?", (batch.start_ns, stream))
-            self._advance(stream)
-            self.power.note_late(stream, batch.start_ns, batch.until_ns)
-        return cursor.rowcount == 1
-
-    def _stream_row(self, batch: SampleBatch) -> int:
-        found = self._db.execute(
-            "SELECT stream FROM streams WHERE site=? AND dut=? AND meter=? AND timeline_id=?", batch.stream
-        ).fetchone()
-        if found:
-            return int(found[0])
-        clock = batch.host_clock
-        cursor = self._db.execute(
-            "INSERT INTO streams (site, dut, meter, timeline_id, boot_id, wall_minus_monotonic_ns, model, kind,"
-            " period_ns, first_ns, watermark_ns, next_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *batch.stream,
-                clock.boot_id if clock else None,
-                clock.wall_minus_monotonic_ns if clock else None,
-                batch.meter_model,
-                batch.meter_kind,
-                batch.period_ns,
-                batch.start_ns,
-                batch.start_ns,
-                batch.seq,
-            ),
-        )
-        return int(cursor.lastrowid or 0)
-
-    def _advance(self, stream: int) -> None:
-        """Move the watermark over the batches that follow each other without a gap in `seq`."""
-        (next_seq,) = self._db.execute("SELECT next_seq FROM streams WHERE stream=?", (stream,)).fetchone()
-        rows = self._db.execute(
-            "SELECT seq, until_ns FROM batches WHERE stream=? AND seq>=? ORDER BY seq", (stream, next_seq)
-        )
-        until_ns = None
-        for seq, batch_until_ns in rows:
-            if seq != next_seq:
-                break
-            next_seq, until_ns = seq + 1, batch_until_ns
-        if until_ns is not None:
-            self._db.execute(
-                "UPDATE streams SET next_seq=?, watermark_ns=max(watermark_ns, ?) WHERE stream=?",
-                (next_seq, until_ns, stream),
-            )
-
-    def skip_missing(self, site: str, dut: str) -> None:
-        """Stop waiting for batches of a DUT that have not come by a deadline."""
-        with self._file.transaction():
-            rows = self._db.execute(
-                "SELECT s.stream, min(b.seq) FROM streams s JOIN batches b ON b.stream=s.stream AND b.seq>s.next_seq"
-                " WHERE s.site=? AND s.dut=? GROUP BY s.stream",
-                (site, dut),
-            ).fetchall()
-            for stream, seq in rows:
-                self._db.execute("UPDATE streams SET next_seq=? WHERE stream=?", (seq, stream))
-                self._advance(stream)
 
     # --- what is known ------------------------------------------------------------------------------------------
 
@@ -184,12 +155,22 @@ class Journal:
         )
         return [held_of(_event(payload), arrived_ns) for payload, arrived_ns, _ in rows]
 
-    def done_near(self, site: str, dut: str, start_ns: int, end_ns: int) -> list[OperationEvent]:
-        """Trains of a DUT that have a result and may overlap [start, end], clocks being a day apart at most."""
+    def done_overlapping(self, batch: SampleBatch) -> list[OperationEvent]:
+        """Trains that have a result and overlap a batch; not those from before samples that are forgotten."""
+        clock = batch.host_clock
         rows = self._db.execute(
-            "SELECT payload FROM events WHERE done=1 AND site=? AND dut=? AND end_ns>? AND start_ns<?"
-            " ORDER BY start_ns, event_id",
-            (site, dut, start_ns - _CLOCKS_APART_NS, end_ns + _CLOCKS_APART_NS),
+            _DONE_OVERLAPPING,
+            {
+                "site": batch.site,
+                "dut": batch.dut,
+                "timeline": batch.timeline_id,
+                "boot": clock.boot_id if clock else None,
+                "constant": clock.wall_minus_monotonic_ns if clock else None,
+                "start": batch.start_ns,
+                "until": batch.until_ns,
+                "apart": _CLOCKS_APART_NS,
+                "forgotten": self.arrived.forgotten_ns(batch),
+            },
         )
         return [_event(payload) for (payload,) in rows]
 
@@ -213,11 +194,6 @@ class Journal:
         names = ("streams", "batches", "events", "results")
         return {name: self._db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names}
 
-    def forget_samples(self, before_ns: int) -> int:
-        """Delete batches that arrived before a time; returns how many."""
-        with self._file.transaction():
-            return self._db.execute("DELETE FROM batches WHERE arrived_ns<?", (before_ns,)).rowcount
-
 
 def held_of(event: OperationEvent, arrived_ns: int) -> Held:
     """A train as the joiner holds it."""
@@ -227,11 +203,11 @@ def held_of(event: OperationEvent, arrived_ns: int) -> Held:
 
 def unpack_batch(packed: bytes) -> SampleBatch:
     """A batch as `Journal.batches` gives it."""
-    return SampleBatch.model_validate_json(zlib.decompress(packed))
+    return stored(SampleBatch, packed)
 
 
 def _event(payload: bytes) -> OperationEvent:
-    return OperationEvent.model_validate_json(zlib.decompress(payload))
+    return stored(OperationEvent, payload)
 
 
 def _stream_row(row: Sequence[object]) -> StreamRow:

@@ -2,13 +2,22 @@
 
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
 
 from aggregator.journal_tables import TABLES, VERSION
 from errors import SettingsError
 from file_lock import hold_lock
+from schemas import Message
+
+TROUBLE = (sqlite3.Error, zlib.error)
+"""What a damaged file raises wherever it is read."""
+M = TypeVar("M", bound=Message)
 
 
 class JournalFile:
@@ -26,6 +35,7 @@ class JournalFile:
                 self.db = undo.enter_context(
                     closing(sqlite3.connect(address, uri=True, isolation_level=None, timeout=10.0))
                 )
+                self.db.text_factory = _text
                 self._prepare(read_only)
             self._open = undo.pop_all()
 
@@ -64,6 +74,17 @@ class JournalFile:
             self.db.execute("COMMIT")
 
 
+def stored(model: type[M], payload: str | bytes) -> M:
+    """A message as it lies in the journal, compressed where it is bytes. Raises SettingsError where that fails."""
+    try:
+        return model.model_validate_json(zlib.decompress(payload) if isinstance(payload, bytes) else payload)
+    except (ValueError, zlib.error) as error:
+        raise SettingsError(
+            f"the journal has a row that cannot be read as {model.__name__}: it is damaged or of a later version of"
+            f" opjoule ({_first_line(error)})"
+        ) from None
+
+
 def _refuse_missing(path: Path) -> None:
     try:
         there = path.is_file()
@@ -77,3 +98,16 @@ def _reading(path: Path) -> str:
     """How to open it for reading: where SQLite can make no files beside it and nobody writes, as one that stays."""
     in_use = path.with_name(f"{path.name}-wal").exists()
     return "mode=ro" if in_use or os.access(path.parent, os.W_OK, effective_ids=True) else "mode=ro&immutable=1"
+
+
+def _text(stored: bytes) -> str:
+    """Damaged text ends the reading of its row, not of the table: it is refused when it is parsed."""
+    return stored.decode("utf-8", "surrogateescape")
+
+
+def _first_line(error: Exception) -> str:
+    """What is wrong, without values: of a pydantic error the first field and its message."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return ": ".join([*filter(None, [".".join(map(str, first["loc"]))]), first["msg"]])
+    return str(error).partition("\n")[0]

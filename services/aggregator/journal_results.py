@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from uuid import UUID
 
-from aggregator.journal_file import JournalFile
+from aggregator.journal_file import JournalFile, stored
 from aggregator.journal_tables import ResultFilter
+from errors import SettingsError
 from schemas import EnergyResult
 
 
@@ -59,7 +60,7 @@ class JournalResults:
             "(SELECT max(revision) FROM results WHERE event_id=r.event_id AND meter=r.meter) ORDER BY result LIMIT ?",
             (row, limit),
         )
-        return [(number, EnergyResult.model_validate_json(payload)) for number, payload in rows]
+        return [(number, stored(EnergyResult, payload)) for number, payload in rows]
 
     def oldest_ns(self) -> int | None:
         """Start of the earliest train that has a result."""
@@ -71,17 +72,32 @@ class JournalResults:
         """The last revision of a train's results, one per meter."""
         return list(self.find(ResultFilter(event_id=str(event_id))))
 
-    def find(self, wanted: ResultFilter, near_ns: int | None = None) -> Iterator[EnergyResult]:
-        """Last revisions, in order of time; with `near_ns` the few nearest to it, nearest first."""
+    def find(
+        self,
+        wanted: ResultFilter,
+        near_ns: int | None = None,
+        unreadable: Callable[[SettingsError], None] | None = None,
+    ) -> Iterator[EnergyResult]:
+        """Last revisions, in order of time; with `near_ns` the few nearest to it, nearest first.
+
+        One that cannot be read is handed to `unreadable`, and raised where there is none.
+        """
         sql, values = wanted.sql(near_ns)
         with self._file.operator_must_act():
             for (payload,) in self._file.db.execute(sql, values):
-                yield EnergyResult.model_validate_json(payload)
+                try:
+                    result = stored(EnergyResult, payload)
+                except SettingsError as error:
+                    if unreadable is None:
+                        raise
+                    unreadable(error)
+                else:
+                    yield result
 
     def last(self) -> EnergyResult | None:
         """What was stored last."""
         row = self._file.db.execute("SELECT payload FROM results ORDER BY result DESC LIMIT 1").fetchone()
-        return EnergyResult.model_validate_json(row[0]) if row else None
+        return stored(EnergyResult, row[0]) if row else None
 
     def nulls_near(self, result: EnergyResult) -> list[EnergyResult]:
         """The null trains of a run that are nearest in time, last revisions."""
@@ -100,7 +116,7 @@ class JournalResults:
     def unpublished(self) -> list[tuple[int, EnergyResult]]:
         """The first 500 results that the broker has not confirmed, oldest first, with their row."""
         rows = self._file.db.execute("SELECT result, payload FROM results WHERE published=0 ORDER BY result LIMIT 500")
-        return [(row, EnergyResult.model_validate_json(payload)) for row, payload in rows]
+        return [(row, stored(EnergyResult, payload)) for row, payload in rows]
 
     def mark_published(self, rows: Iterable[int]) -> None:
         """The broker has these results."""

@@ -9,6 +9,7 @@ CREATE TABLE IF NOT EXISTS streams (
     stream INTEGER PRIMARY KEY, site TEXT NOT NULL, dut TEXT NOT NULL, meter TEXT NOT NULL, timeline_id TEXT NOT NULL,
     boot_id TEXT, wall_minus_monotonic_ns INTEGER, model TEXT NOT NULL, kind TEXT NOT NULL, period_ns INTEGER NOT NULL,
     first_ns INTEGER NOT NULL, watermark_ns INTEGER NOT NULL, next_seq INTEGER NOT NULL,
+    forgotten_ns INTEGER NOT NULL DEFAULT 0,
     UNIQUE (site, dut, meter, timeline_id)
 );
 CREATE TABLE IF NOT EXISTS batches (
@@ -18,7 +19,8 @@ CREATE TABLE IF NOT EXISTS batches (
 CREATE INDEX IF NOT EXISTS batches_by_time ON batches (stream, until_ns);
 CREATE TABLE IF NOT EXISTS events (
     arrival INTEGER PRIMARY KEY, event_id TEXT NOT NULL UNIQUE, site TEXT NOT NULL, dut TEXT NOT NULL,
-    run_id TEXT NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, arrived_ns INTEGER NOT NULL,
+    run_id TEXT NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, timeline_id TEXT NOT NULL,
+    boot_id TEXT, wall_minus_monotonic_ns INTEGER, arrived_ns INTEGER NOT NULL,
     done INTEGER NOT NULL DEFAULT 0, overdue INTEGER NOT NULL DEFAULT 0, payload BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS events_held ON events (done) WHERE done=0;

@@ -18,7 +18,7 @@ from aggregator.energy import (
 )
 from aggregator.flags import judge
 from aggregator.meters import MeterFacts, facts
-from aggregator.trace import PowerTrace
+from aggregator.trace import PowerTrace, without_stuck
 from aggregator.uncertainty import Standard, combine, quantity
 from clock import rfc3339
 from schemas import (
@@ -54,19 +54,21 @@ def of_train(event: OperationEvent, view: MeterView, revision: int, software: st
     clock = place(Timeline(event.timeline_id, event.host_clock), view.timeline)
     segments = shifted(event.segments, clock.offset_ns)
     guard_ns = round(event.guard_s * 1e9)
-    energy = measure(view.trace, segments, guard_ns)
-    standard = scatter(view.trace, segments, guard_ns, energy) if energy.loads else None
+    trace = without_stuck(view.trace)
+    energy = measure(trace, segments, guard_ns)
+    standard = scatter(trace, segments, guard_ns, energy) if energy.loads else None
     known = facts(view.model)
-    flags = set(_event_flags(event)) | set(_energy_flags(event, energy, standard, clock, known))
+    flags = set(_event_flags(event)) | set(_energy_flags(event, energy, standard, clock, known, trace.period_ns))
     flags |= {"simulated"} if view.kind == "simulated" else set()
-    if energy.loads and unsettled(view.trace, segments, guard_ns):
+    flags |= {"stuck"} if trace is not view.trace else set()
+    if energy.loads and unsettled(trace, segments, guard_ns):
         flags.add("unsettled")
     invalid = energy.dropped > len(energy.loads) or _failed_fraction(event) > FAILED_FRACTION
     quality, reason = judge(flags, invalid)
     figures: dict[str, object] = {}
     if quality != "invalid" and standard is not None:
-        figures = _figures(event, energy, standard, clock, known)
-        figures["statistics"] = _statistics(view.trace, segments, guard_ns)
+        figures = _figures(event, energy, standard, clock, known, trace.period_ns)
+        figures["statistics"] = _statistics(trace, segments, guard_ns)
     figures |= {
         "meter": view.meter,
         "meter_model": view.model,
@@ -75,7 +77,7 @@ def of_train(event: OperationEvent, view: MeterView, revision: int, software: st
         "repetitions": energy.repetitions,
         "load_segments_used": len(energy.loads),
         "load_s": energy.load_s,
-        "samples": sum(len(view.trace.samples(s.start_ns, s.end_ns)) for s in segments),
+        "samples": sum(len(trace.samples(s.start_ns, s.end_ns)) for s in segments),
     }
     return _result(event, clock, quality, flags, reason, revision, software, figures)
 
@@ -86,6 +88,12 @@ def without_meter(event: OperationEvent, revision: int, software: str) -> Energy
     invalid = _failed_fraction(event) > FAILED_FRACTION or "no_repetitions" in flags
     quality: Quality = "invalid" if invalid else "time_only"
     return _result(event, None, quality, flags, judge(flags, invalid)[1], revision, software)
+
+
+def not_computable(event: OperationEvent, revision: int, software: str) -> EnergyResult:
+    """The result of a train whose numbers break the arithmetic: no energy, and no other train waits for it."""
+    quality, reason = judge({"not_computable"}, True)
+    return _result(event, None, quality, {"not_computable"}, reason, revision, software)
 
 
 def without_samples(event: OperationEvent, revision: int, software: str) -> EnergyResult:
@@ -112,7 +120,12 @@ def _event_flags(event: OperationEvent) -> list[Flag]:
 
 
 def _energy_flags(
-    event: OperationEvent, energy: TrainEnergy, standard: Standard | None, clock: ClockState, known: MeterFacts
+    event: OperationEvent,
+    energy: TrainEnergy,
+    standard: Standard | None,
+    clock: ClockState,
+    known: MeterFacts,
+    period_ns: int,
 ) -> list[Flag]:
     """Flags that the samples and the clocks give."""
     checks: dict[Flag, bool] = {
@@ -121,7 +134,7 @@ def _energy_flags(
         "no_baseline": energy.no_baseline,
         "no_samples": standard is None and energy.dropped == 0,
         "few_segments": event.separate_timing_s is None and len(energy.loads) < FEW_SEGMENTS,
-        "guard_short": event.separate_timing_s is None and event.guard_s < _guard_needed_s(clock, known),
+        "guard_short": event.separate_timing_s is None and event.guard_s < _guard_needed_s(clock, known, period_ns),
         "single_baseline": energy.single_baseline,
         "gain_unknown": known.gain_u is None,
         "no_repetitions": bool(energy.loads) and _divisor(event, energy) == 0 and event.operation != "sham",
@@ -129,8 +142,8 @@ def _energy_flags(
     return [flag for flag, raised in checks.items() if raised]
 
 
-def _guard_needed_s(clock: ClockState, known: MeterFacts) -> float:
-    return (clock.bound_s or 0.0) + known.hold_s
+def _guard_needed_s(clock: ClockState, known: MeterFacts, period_ns: int) -> float:
+    return (clock.bound_s or 0.0) + max(known.hold_s, period_ns / 1e9)
 
 
 def _failed_fraction(event: OperationEvent) -> float:
@@ -146,11 +159,18 @@ def _divisor(event: OperationEvent, energy: TrainEnergy) -> float:
 
 
 def _figures(
-    event: OperationEvent, energy: TrainEnergy, standard: Standard, clock: ClockState, known: MeterFacts
+    event: OperationEvent,
+    energy: TrainEnergy,
+    standard: Standard,
+    clock: ClockState,
+    known: MeterFacts,
+    period_ns: int,
 ) -> dict[str, object]:
     """Energies with their uncertainty and budget, by field name."""
     step_w = energy.net_j / energy.load_s
-    short_s = max(0.0, _guard_needed_s(clock, known) - event.guard_s) if event.separate_timing_s is None else 0.0
+    short_s = (
+        max(0.0, _guard_needed_s(clock, known, period_ns) - event.guard_s) if event.separate_timing_s is None else 0.0
+    )
     clock_part = Standard(len(energy.loads) * short_s * abs(step_w) / np.sqrt(3))
     parts = [standard, clock_part, Standard((known.gain_u or 0.0) * abs(energy.net_j))]
     whole = combine(parts)

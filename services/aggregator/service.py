@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from uuid import UUID
 
-from aggregator.clocks import Timeline, place
+from aggregator.clocks import Timeline
 from aggregator.crypto import null_key, with_crypto
 from aggregator.intake import is_status, parse, parse_status, rejected
 from aggregator.join import Finished, Held, Joiner
 from aggregator.journal import Arrival, Journal, held_of
 from aggregator.journal_tables import ResultFilter
 from aggregator.receipts import receipts
-from aggregator.result import of_train, without_meter, without_samples
+from aggregator.result import not_computable, of_train, without_meter, without_samples
 from aggregator.settings import AggregatorSettings
 from aggregator.sinks.home_assistant import HomeAssistant
 from aggregator.sinks.outbox import StoreOutbox
@@ -23,7 +23,7 @@ from aggregator.views import Views
 from bus import Bus, Received
 from clock import ServiceClock
 from errors import ContractError
-from schemas import EnergyResult, OperationEvent, SampleBatch, topic_filter
+from schemas import EnergyResult, OperationEvent, SampleBatch, parse_topic, topic_filter
 from schemas.topics import Kind
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Aggregator:
         self._views = Views(journal)
         self._joiner = Joiner(deadline_ns=round(settings.hold_s * 1e9))
         self._sink = ResultsTopic(bus, journal)
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter(messages=0, duplicates=0, rejected=0, results=0)
         for row in journal.streams():
             self._joiner.set_stream(row.stream)
         for train in journal.held():
@@ -111,15 +111,18 @@ class Aggregator:
                 continue
             try:
                 message = parse(received.topic, received.payload, received.retained)
-                arrivals.append(Arrival(message, received.payload))
+                arrivals.append(Arrival(message, received.payload, received.topic))
             except ContractError as error:
-                self._refuse(received, str(error))
-        new = self._journal.commit(arrivals, now_ns)
+                self._refuse(received.topic, received.payload, str(error))
+        committed = self._journal.commit(arrivals, now_ns)
+        new, refused = committed.new, [arrival for arrival, _ in committed.refused]
+        for arrival, reason in committed.refused:
+            self._refuse(arrival.topic, arrival.payload, reason)
         self._bus.acknowledge(messages)
-        for receipt in receipts([arrival.message for arrival in arrivals]):
+        for receipt in receipts([arrival.message for arrival in arrivals if arrival not in refused]):
             self._bus.publish("journaled", receipt.site, receipt, dut=receipt.dut)
         self.counts["messages"] += len(messages)
-        self.counts["duplicates"] += len(arrivals) - len(new)
+        self.counts["duplicates"] += len(arrivals) - len(new) - len(refused)
         if self._home_assistant is not None:
             for arrival in new:
                 self._home_assistant.saw(arrival.message)
@@ -130,18 +133,20 @@ class Aggregator:
         try:
             site, status = parse_status(received.topic, received.payload)
         except ContractError as error:
-            self._refuse(received, str(error))
+            self._refuse(received.topic, received.payload, str(error))
             return
         if self._home_assistant is not None:
             self._home_assistant.saw_status(site, status)
         if self._store is not None and (status.service, status.instance) != ("aggregator", self._settings.instance):
             self._store.health(site, status)
 
-    def _refuse(self, received: Received, reason: str) -> None:
+    def _refuse(self, topic: str, payload: bytes, reason: str) -> None:
+        """Count, log and publish; below our own site where the topic names none."""
         self.counts["rejected"] += 1
-        log.warning("refused a message on %s (%d so far): %s", received.topic, self.counts["rejected"], reason)
-        site = received.topic.split("/")[2] if received.topic.count("/") >= 2 else "unknown"
-        self._bus.publish("rejected", site, rejected(received.topic, received.payload, reason))
+        log.warning("refused a message on %s (%d so far): %s", topic, self.counts["rejected"], reason)
+        address = parse_topic(topic)
+        site = address.site if address is not None else self._settings.site
+        self._bus.publish("rejected", site, rejected(topic, payload, reason))
 
     def _join(self, new: Sequence[SampleBatch | OperationEvent], now_ns: int) -> None:
         batches = [message for message in new if isinstance(message, SampleBatch)]
@@ -163,7 +168,7 @@ class Aggregator:
             log.warning("train %s of %s: no more waiting for samples", train.event_id, train.dut)
         self._finish(overdue, overdue=True)
         for site, dut in sorted({(train.site, train.dut) for train in overdue}):
-            self._journal.skip_missing(site, dut)
+            self._journal.arrived.skip_missing(site, dut)
 
     def _finish(self, trains: Iterable[Held], overdue: bool = False) -> None:
         """Results of trains that are held no longer."""
@@ -178,10 +183,8 @@ class Aggregator:
             timeline = Timeline(batch.timeline_id, batch.host_clock)
             if not self._finished.may_concern(batch.stream, timeline, batch.start_ns):
                 continue
-            for event in self._journal.done_near(batch.site, batch.dut, batch.start_ns, batch.until_ns):
-                offset_ns = place(Timeline(event.timeline_id, event.host_clock), timeline).offset_ns
-                if batch.start_ns < event.end_ns + offset_ns and batch.until_ns > event.start_ns + offset_ns:
-                    late[event.event_id] = event
+            for event in self._journal.done_overlapping(batch):
+                late[event.event_id] = event
         for event in late.values():
             self._make_results(event, [], False)
 
@@ -201,7 +204,11 @@ class Aggregator:
         if event.dut in self._settings.without_meter:
             return [without_meter(event, 1, SOFTWARE)]
         views = self._views.of(event)
-        return [of_train(event, view, 1, SOFTWARE) for view in views] or [without_samples(event, 1, SOFTWARE)]
+        try:
+            return [of_train(event, view, 1, SOFTWARE) for view in views] or [without_samples(event, 1, SOFTWARE)]
+        except (ArithmeticError, ValueError) as error:
+            log.warning("train %s of %s cannot be computed: %s", event.event_id, event.dut, error)
+            return [not_computable(event, 1, SOFTWARE)]
 
     def _revise_crypto(self, null: EnergyResult) -> None:
         """A new null train is the nearest one for some trains that have a result already."""

@@ -51,7 +51,9 @@ class InfluxSettings(Settings):
 class AggregatorSettings(BrokerSettings, InfluxSettings):
     """Read once, in `__main__`."""
 
-    instance: Identifier = Field("main", description="name of this aggregator; two with one name cannot both connect")
+    instance: Identifier = Field(
+        "main", description="name of this aggregator; of two with one name at one broker the later ends"
+    )
     journal: Path | None = Field(None, description="the journal file; by default journal.sqlite in the state directory")
     sites: tuple[Identifier, ...] = Field((), description="sites to serve; empty means all")
     without_meter: tuple[DutName, ...] = Field((), description="DUTs that have no meter: times only, no energy")

@@ -8,6 +8,7 @@ from bus.interface import Bus, Received
 from bus.memory import MemoryBroker, MemoryBus
 from bus.mqtt import BrokerAddress, MqttBus
 from bus.publisher import SpoolingPublisher
+from bus.rival import Rival, Sentry
 from bus.settings import BrokerSettings, PublisherSettings
 from bus.spool import Spool
 
@@ -20,6 +21,8 @@ __all__ = [
     "MqttBus",
     "PublisherSettings",
     "Received",
+    "Rival",
+    "Sentry",
     "Spool",
     "SpoolingPublisher",
 ]

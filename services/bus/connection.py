@@ -151,7 +151,7 @@ class Connection:
         fresh = self._shared.filters[self._subscribed :]
         if fresh:
             self._subscribed += len(fresh)
-            options = SubscribeOptions(qos=1, retainAsPublished=True)
+            options = SubscribeOptions(qos=1, retainAsPublished=self._shared.retain_as_published)
             _, subscription = self._client.subscribe([(each, options) for each in fresh])
             self._pending_filters[subscription] = fresh
         self._shared.outbox.send(self._window, self._publish)
@@ -200,7 +200,8 @@ class Connection:
         self._window = min(WINDOW, getattr(properties, "ReceiveMaximum", WINDOW))
         self._maximum_packet_bytes = getattr(properties, "MaximumPacketSize", None)
         self.accepted = True
-        log.info("connected to %s", self._shared.address)
+        if not self._shared.quiet:
+            log.info("connected to %s", self._shared.address)
         self._shared.last_error = self._shared.reported = ""
         self._shared.outbox.open(self._shared.status.present if self._shared.status else None)
         self._shared.connected.set()

@@ -38,13 +38,22 @@ class MqttBus:
     """A `Bus` on a broker. Call `set_status` and `subscribe` before `connect` where possible.
 
     With `persistent` the broker keeps the session for 7 days; with `manual_ack` a message that was not acknowledged
-    comes again after a reconnect, else `receive` acknowledges what it hands out. All methods are for one thread.
+    comes again after a reconnect, else `receive` acknowledges what it hands out. Without `retain_as_published` only
+    what the broker had stored before the subscription counts as retained. A `quiet` one logs neither connections nor
+    their ends: the second of a service would say all twice. All methods are for one thread.
     """
 
     def __init__(
-        self, address: BrokerAddress, client_id: str, *, persistent: bool = False, manual_ack: bool = False
+        self,
+        address: BrokerAddress,
+        client_id: str,
+        *,
+        persistent: bool = False,
+        manual_ack: bool = False,
+        retain_as_published: bool = True,
+        quiet: bool = False,
     ) -> None:
-        self._shared = Shared(address, client_id, persistent, address.tls_context())
+        self._shared = Shared(address, client_id, persistent, address.tls_context(), retain_as_published, quiet)
         self._manual_ack = manual_ack
         self._link: _Link | None = None
         self._generation = 0
@@ -80,7 +89,7 @@ class MqttBus:
         self._link = None
 
     def subscribe(self, filters: Sequence[str]) -> None:
-        """Subscribe, now and after every reconnect (Retain As Published)."""
+        """Subscribe, now and after every reconnect."""
         self._shared.filters.extend(each for each in filters if each not in self._shared.filters)
         self._wake()
 
@@ -172,6 +181,6 @@ class _Link:
     def _report(self, failure: str, accepted: bool) -> None:
         """Keep the reason, and log it once, not per attempt, nor when a runner comes back from its silence."""
         self._shared.last_error = failure
-        if accepted or failure != self._shared.reported:
+        if not self._shared.quiet and (accepted or failure != self._shared.reported):
             self._shared.reported = failure
             log.warning("broker %s: %s; trying again", self._shared.address, failure)

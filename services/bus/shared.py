@@ -28,6 +28,8 @@ class Shared:
     client_id: str
     persistent: bool
     tls: ssl.SSLContext | None
+    retain_as_published: bool = True
+    quiet: bool = False
     outbox: Outbox = field(default_factory=Outbox)
     inbox: SimpleQueue[Received] = field(default_factory=SimpleQueue)
     acknowledged: SimpleQueue[int] = field(default_factory=SimpleQueue)

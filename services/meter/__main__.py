@@ -6,7 +6,7 @@ import sys
 import threading
 from importlib.metadata import version
 
-from bus import MqttBus, Spool, SpoolingPublisher
+from bus import MqttBus, Sentry, Spool, SpoolingPublisher
 from clock import ServiceClock
 from configure import load_or_exit, start_logging
 from errors import ContractError, SettingsError
@@ -40,10 +40,21 @@ def _run(settings: MeterSettings) -> int:
     plans = SOURCES[settings.source](settings, clock)
     outlet = _open_outlet(settings, plans)
     identity = Identity(settings.instance_name, version("opjoule"), clock.now_ns(), _published_settings(settings))
-    service = MeterService(outlet, _rules(settings), identity, clock, stop.is_set)
-    service.announce()
-    outlet.bus.connect(CONNECT_TIMEOUT_S)
-    log.info("source %s, timeline %s, broker %s", settings.source, clock.timeline_id, settings.address())
+    sentry = Sentry(settings.address(), settings.site, "meter", identity.instance, identity.started_ns)
+    service = MeterService(outlet, _rules(settings), identity, clock, stop.is_set, sentry.alone)
+    try:
+        log.info("source %s, timeline %s, broker %s", settings.source, clock.timeline_id, settings.address())
+        alone = sentry.wait_until_alone(CONNECT_TIMEOUT_S, stop.is_set)
+        service.announce()
+        outlet.bus.connect(CONNECT_TIMEOUT_S if alone else 0.0)
+        return _play(settings, plans, service, outlet, stop)
+    finally:
+        sentry.close()
+
+
+def _play(
+    settings: MeterSettings, plans: list[Planned], service: MeterService, outlet: Outlet, stop: threading.Event
+) -> int:
     try:
         complete = service.play(plans)
         if settings.exit_at_end:

@@ -53,7 +53,10 @@ class Outlet:
 
 
 class MeterService:
-    """Plays one source after the other and forgets nothing that it read, until `stopping` says so."""
+    """Plays one source after the other and forgets nothing that it read, until `stopping` says so.
+
+    `watch` is called in every round and may raise what ends it.
+    """
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class MeterService:
         identity: Identity,
         clock: ServiceClock,
         stopping: Callable[[], bool],
+        watch: Callable[[], object] = lambda: None,
     ) -> None:
         self._bus = outlet.bus
         self._spool = outlet.spool
@@ -70,6 +74,7 @@ class MeterService:
         self._board = StatusBoard(identity)
         self._clock = clock
         self._stopping = stopping
+        self._watch = watch
         self._gave_up = False
         self._positions: dict[tuple[str, str, str, str], Position] = {}
 
@@ -146,6 +151,7 @@ class MeterService:
             self._publisher.put(batch)
 
     def _tell(self) -> None:
+        self._watch()
         now_s = time.monotonic()
         if self._board.is_due(now_s):
             samples = sum(position.samples for position in self._positions.values())

@@ -8,9 +8,11 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from types import ModuleType
 
 from errors import ContractError, SettingsError
+from opjoule.entry import heed_interrupts
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ PIPE_CLOSED = 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the subcommand that the arguments name and return its exit status."""
+    _never_refuse_a_character()
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = _parser()
     if not given:
@@ -93,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(name: str, arguments: Sequence[str]) -> int:
     module: ModuleType = importlib.import_module(SUBCOMMANDS[name].module)
+    heed_interrupts()
     parser = argparse.ArgumentParser(prog=f"opjoule {name}", description=module.SUMMARY)
     module.add_arguments(parser)
     status: int = module.run(parser.parse_args(arguments))
@@ -109,6 +113,13 @@ def _what_is_missing(subcommand: Subcommand, error: ModuleNotFoundError) -> str:
 def _refuse(name: str, line: str) -> int:
     print(f"opjoule {name}{line}", file=sys.stderr)
     return 2
+
+
+def _never_refuse_a_character() -> None:
+    """A terminal or pipe whose encoding lacks a character gets a question mark instead."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _forget_output() -> None:

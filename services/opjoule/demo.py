@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -22,13 +23,16 @@ from rich.table import Table
 
 from bus import MqttBus, Received
 from bus.address import BrokerAddress
-from bus.settings import default_state_dir
+from configure import load
 from errors import SettingsError
 from opjoule.local_broker import LocalBroker
+from opjoule.places import state_dir
+from opjoule.printing import print_table
 from opjoule.processes import Services
 from opjoule.results import table
 from runner.openssl import obtain_openssl
 from runner.plan import parse_plan
+from runner.settings import RunnerSettings
 from schemas import EnergyResult, OperationEvent, parse_topic, slug, topic_filter
 
 SUMMARY = "Real OpenSSL operations become joules, for about a minute; the power is SIMULATED."
@@ -48,11 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", default="demo", help="what to run, as the runner's --plan [default: demo]")
     parser.add_argument("--train-s", type=float, default=7.0, help="length of a train in s [default: 7]")
     parser.add_argument("--seed", type=int, default=None, help="seed of order, segment lengths and noise")
-    parser.add_argument("--folder", type=Path, help="where the store lies [default: demo/TIME in the state directory]")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where the store lies [default: demo/TIME in the state directory, OPJOULE_STATE_DIR]",
+    )
     parser.add_argument("--broker", choices=("mosquitto", "iotcore"), help="[default: mosquitto where it is installed]")
     parser.add_argument(
         "--openssl",
-        default=os.environ.get("OPJOULE_OPENSSL") or None,
         help="openssl program [OPJOULE_OPENSSL; default: 3.5 or newer on PATH, in the cache, or fetched into it]",
     )
 
@@ -90,8 +97,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the plan; exit status 0 where every train got a result, 1 where something was left out, 130 after Ctrl-C."""
     console = Console()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    parse_plan(args.plan)
-    folder = (args.folder or default_state_dir() / "demo" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}").absolute()
+    _refuse_wrong(args)
+    folder = (args.folder or state_dir() / "demo" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}").absolute()
     seen = Seen()
     try:
         status = _play(args, folder, console, seen)
@@ -106,7 +113,7 @@ def _play(args: argparse.Namespace, folder: Path, console: Console, seen: Seen) 
     """The demo itself; `seen` fills as results arrive. Everything that was started has ended when it returns."""
     _find_openssl(args, console)
     with ExitStack() as stack:
-        _make(folder)
+        _make(folder, args.folder is not None)
         broker = stack.enter_context(LocalBroker(folder / "broker", args.broker))
         services = stack.enter_context(Services(folder))
         bus = MqttBus(BrokerAddress.parse(broker.url), "opjoule-demo")
@@ -126,18 +133,32 @@ def _play(args: argparse.Namespace, folder: Path, console: Console, seen: Seen) 
 
 def _find_openssl(args: argparse.Namespace, console: Console) -> None:
     """Say which OpenSSL will be used, after what it lacks."""
+    by = "--openssl" if args.openssl else "OPJOULE_OPENSSL"
+    args.openssl = args.openssl or os.environ.get("OPJOULE_OPENSSL") or None
     with console.status("looking for OpenSSL 3.5 or newer"):
-        found = obtain_openssl(args.openssl)
+        found = obtain_openssl(args.openssl, by=by)
     if found.shortfall:
         console.print(found.shortfall, soft_wrap=True, markup=False)
     console.print(f"OpenSSL {found.openssl.version} ({found.openssl.origin})", soft_wrap=True, markup=False)
 
 
-def _make(folder: Path) -> None:
+def _refuse_wrong(args: argparse.Namespace) -> None:
+    """What the services would refuse, before any of them starts."""
+    parse_plan(args.plan)
+    seed = [] if args.seed is None else ["--seed", str(args.seed)]
+    flags = ["--dut", board_name(), "--train-s", str(args.train_s), *seed]
+    try:
+        load(RunnerSettings, "opjoule demo", SUMMARY, flags, {})
+    except SettingsError as error:
+        raise SettingsError(re.sub(r" \(OPJOULE_\w+\)", "", str(error), count=1)) from None
+
+
+def _make(folder: Path, given: bool) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SettingsError(f"--folder {folder}: {error.strerror}") from None
+        what = f"--folder {folder}" if given else f"{folder} cannot be made; give --folder or OPJOULE_STATE_DIR"
+        raise SettingsError(f"{what}: {error.strerror}") from None
 
 
 def _start(services: Services, bus: MqttBus, args: argparse.Namespace, folder: Path, broker_url: str) -> None:
@@ -191,7 +212,7 @@ def _summary(console: Console, folder: Path, results: list[EnergyResult]) -> Non
     if not journal.exists():
         return
     if results:
-        console.print(_shown(results, console))
+        print_table(console, _shown(results, console))
     qualities = Counter(result.quality for result in results)
     said = ", ".join(f"{count} {quality}" for quality, count in sorted(qualities.items())) or "none"
     program = sys.argv[0] if shutil.which("opjoule") is None else "opjoule"

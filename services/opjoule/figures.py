@@ -25,7 +25,9 @@ def plain(value: float | None, unit: str = "J", digits: int = 4) -> str:
 
 
 def headline(result: EnergyResult) -> str:
-    """What a result is about: net energy per operation; for a sham train its mean power."""
+    """What a result is about: net energy per operation; for a sham train its mean power; without a meter the time."""
+    if result.quality == "time_only" and result.time_per_repetition is not None:
+        return f"{plain(result.time_per_repetition.mean_s, 's', 3)}/op"
     if result.operation == "sham":
         return with_u95(result.net_power_w, "W")
     return with_u95(result.net_j_per_op)

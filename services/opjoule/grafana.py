@@ -8,13 +8,13 @@ from pathlib import Path
 
 from aggregator.journal import Journal
 from aggregator.journal_tables import ResultFilter
-from bus.settings import default_state_dir
 from configure import flag_of, load, variable_of
 from errors import SettingsError
 from opjoule.grafana_annotations import annotate
 from opjoule.grafana_api_client import GrafanaClient
 from opjoule.grafana_push import Step, Store, UnreachableError, check, push
 from opjoule.grafana_settings import GrafanaSettings
+from opjoule.places import journal_file
 
 SUMMARY = "Put data source, folder and dashboards into a Grafana that is there (push), look at them (check), or mark"
 SUMMARY += " the journal's campaigns in it (annotate)."
@@ -57,7 +57,7 @@ def _settings(args: argparse.Namespace) -> GrafanaSettings:
 
 
 def _annotate(client: GrafanaClient, args: argparse.Namespace) -> Iterator[Step]:
-    journal = Journal(args.journal or default_state_dir() / "journal.sqlite", read_only=True)
+    journal = Journal(journal_file(args.journal), read_only=True)
     try:
         yield from annotate(client, journal.results.find(ResultFilter(run_id=args.run)), args.trains)
     finally:

@@ -4,7 +4,9 @@ import argparse
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -15,8 +17,10 @@ from rich.table import Table
 
 from aggregator.journal import Journal
 from aggregator.journal_tables import ResultFilter
-from bus.settings import default_state_dir
+from errors import SettingsError
 from opjoule.figures import headline, quality, with_u95
+from opjoule.places import journal_file
+from opjoule.printing import print_table
 from schemas import EnergyResult, Operation, Quality, slug
 
 SUMMARY = "What the journal holds: the last revision of every result."
@@ -57,7 +61,11 @@ COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `opjoule results`."""
-    parser.add_argument("--journal", type=Path, help="journal file [default: journal.sqlite in the state directory]")
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        help="journal file [OPJOULE_JOURNAL; default: journal.sqlite in the state directory, OPJOULE_STATE_DIR]",
+    )
     parser.add_argument("--board", help="only this DUT")
     parser.add_argument("--site", help="only this site")
     parser.add_argument("--operation", choices=get_args(Operation), help="only this operation")
@@ -68,9 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was asked for; exit status 0 also where nothing matches."""
-    path = args.journal or default_state_dir() / "journal.sqlite"
-    journal = Journal(path, read_only=True)
+    """Print what was asked for; exit status 0 also where nothing matches, 1 where a row could not be read."""
+    journal = Journal(journal_file(args.journal), read_only=True)
+    skipped: list[SettingsError] = []
     try:
         wanted = ResultFilter(
             site=args.site,
@@ -79,11 +87,14 @@ def run(args: argparse.Namespace) -> int:
             operation=args.operation,
             quality=args.quality,
         )
-        found = [each for each in journal.results.find(wanted) if _is_set(each, args.parameter_set)]
+        results = journal.results.find(wanted, unreadable=skipped.append)
+        found = [each for each in results if _is_set(each, args.parameter_set)]
     finally:
         journal.close()
     _WRITERS[args.format](found)
-    return 0
+    for error, count in Counter(map(str, skipped)).items():
+        print(f"opjoule results: skipped {count} result{'s' * (count != 1)}: {error}", file=sys.stderr)
+    return 1 if skipped else 0
 
 
 def _is_set(result: EnergyResult, wanted: str | None) -> bool:
@@ -110,54 +121,74 @@ def row(result: EnergyResult) -> dict[str, object]:
 
 
 def table(results: Iterable[EnergyResult], title: str = "", width: int = 80) -> Table:
-    """Results for a terminal; the crypto energy needs a wide one."""
-    wide = width >= WIDE
+    """Results for a terminal; the crypto energy needs a wide one, a narrow one has operation and set in one column."""
     made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name, justify in _TABLE_COLUMNS:
-        if wide or name != _WIDE_ONLY:
-            made.add_column(name, justify=justify, overflow="fold")
+    shown = [column for column in _TABLE_COLUMNS if column.least <= width < column.most]
+    for column in shown:
+        made.add_column(
+            column.name, justify=column.justify, overflow="fold", no_wrap=column.whole, min_width=column.min_width
+        )
     for result in results:
-        made.add_row(*(escape(cell) for name, cell in cells(result).items() if wide or name != _WIDE_ONLY))
+        texts = cells(result)
+        made.add_row(*(escape(texts[column.key or column.name]) for column in shown))
     return made
 
 
 WIDE = 110
 """Columns from which the crypto energy has room."""
+NARROW = 80
+"""Columns below which operation and parameter set share one."""
 WIDE_FILE = 200
 """Columns where the output is not a terminal."""
-WIDE_LEAST = 72
+WIDE_LEAST = 48
 """A narrower terminal breaks the lines itself; narrower columns would cut the word SIMULATED."""
-_WIDE_ONLY = "crypto/op ± U95"
-_TABLE_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
-    ("board", "left"),
-    ("operation", "left"),
-    ("parameter set", "left"),
-    ("net/op ± U95", "right"),
-    (_WIDE_ONLY, "right"),
-    ("reps", "right"),
-    ("quality", "left"),
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table, shown in terminals of [least, most) columns; `key` is its cell where not its name."""
+
+    name: str
+    justify: JustifyMethod = "left"
+    least: int = 0
+    most: int = sys.maxsize
+    key: str = ""
+    whole: bool = False
+    min_width: int | None = None
+
+
+_TABLE_COLUMNS = (
+    _Column("board"),
+    _Column("operation", most=NARROW, key="subject"),
+    _Column("operation", least=NARROW),
+    _Column("parameter set", least=NARROW),
+    _Column("net/op ± U95", "right", whole=True),
+    _Column("crypto/op ± U95", "right", least=WIDE),
+    _Column("reps", "right", least=NARROW),
+    _Column("quality", min_width=len("SIMULATED")),
 )
 
 
 def cells(result: EnergyResult) -> dict[str, str]:
-    """One row of the table. A flag that only repeats the quality column is left out."""
+    """The texts of one row. A flag that only repeats the quality column is left out."""
     flags = [flag for flag in result.flags if flag != "simulated"]
-    texts = (
-        result.dut,
-        result.operation,
-        result.variant if result.operation == "null" else result.parameter_set,
-        headline(result),
-        with_u95(result.crypto_j_per_op),
-        str(result.repetitions),
-        " ".join([quality(result), *([f"({', '.join(flags)})"] if flags else [])]),
-    )
-    return dict(zip((name for name, _ in _TABLE_COLUMNS), texts, strict=True))
+    name = result.variant if result.operation == "null" else result.parameter_set
+    return {
+        "board": result.dut,
+        "operation": result.operation,
+        "parameter set": name,
+        "subject": f"{result.operation} {name}",
+        "net/op ± U95": headline(result),
+        "crypto/op ± U95": with_u95(result.crypto_j_per_op),
+        "reps": str(result.repetitions),
+        "quality": " ".join([quality(result), *([f"({', '.join(flags)})"] if flags else [])]),
+    }
 
 
 def _print_table(results: Sequence[EnergyResult]) -> None:
     console = Console(width=None if sys.stdout.isatty() else WIDE_FILE)
     console.width = max(console.width, WIDE_LEAST)
-    console.print(table(results, width=console.width) if results else "no results match")
+    print_table(console, table(results, width=console.width) if results else "no results match")
 
 
 def _print_csv(results: Sequence[EnergyResult]) -> None:

@@ -3,11 +3,11 @@
 import argparse
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any, get_args
 
 import schemas
+from opjoule.generated import Generated
 from schemas import ROOT, TOPICS, Message, Operation
 from schemas.operations import Backend
 from schemas.status import Service
@@ -38,36 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files, or name the stale ones."""
-    folder = Path(schemas.__file__).parent
-    if not args.check:
-        for path in write(folder):
-            print(f"wrote {path}")
-        return 0
-    found = stale(folder)
-    for path in found:
-        print(f"opjoule schemas: {path} is stale: run `opjoule schemas`", file=sys.stderr)
-    return 1 if found else 0
-
-
-def write(folder: Path) -> list[Path]:
-    """Bring the exported files below a folder up to date; gives those that were changed or removed."""
-    changed = stale(folder)
-    wanted = exported()
-    for path in changed:
-        name = path.relative_to(folder).as_posix()
-        if name in wanted:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(wanted[name], encoding="utf-8")
-        else:
-            path.unlink()
-    return changed
-
-
-def stale(folder: Path) -> list[Path]:
-    """The exported files that are missing, differ from the models, or belong to no message, in order of name."""
-    wanted = exported()
-    there = {path.relative_to(folder).as_posix() for path in folder.glob(f"json/*{SUFFIX}")}
-    return [folder / name for name in sorted(there | wanted.keys()) if _text(folder / name) != wanted.get(name)]
+    return FILES.run(Path(schemas.__file__).parent, args.check)
 
 
 def exported() -> dict[str, str]:
@@ -155,5 +126,5 @@ def _message(message: type[Message]) -> dict[str, Any]:
     }
 
 
-def _text(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
+FILES = Generated("opjoule schemas", (f"json/*{SUFFIX}",), exported)
+write, stale = FILES.write, FILES.stale

@@ -16,7 +16,7 @@ from errors import SettingsError
 from runner.campaign import Campaign
 from runner.link import Link
 from runner.machine import Machine, read_machine
-from runner.openssl import OpenSsl, find_openssl, offered_parameter_sets
+from runner.openssl import OpenSsl, find_openssl, offered_parameter_sets, remove_abandoned
 from runner.plan import parse_plan, skipped_of_catalogue, split_offered
 from runner.settings import RunnerSettings
 from runner.stopping import Stop, Stopped
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def serve(settings: RunnerSettings, stop: Stop) -> int:
-    """Run the plan to its end or until stopped. Raises SettingsError before the first train only."""
+    """Run the plan to its end or until stopped. Raises SettingsError where the operator must act first."""
     asked = parse_plan(settings.plan)
     found = find_openssl(settings.openssl)
     log.info("OpenSSL %s, %s", found.openssl.version, found.openssl.origin)
@@ -49,6 +49,8 @@ def serve(settings: RunnerSettings, stop: Stop) -> int:
     jobs, skipped = split_offered(asked, offered, found.openssl.version)
     for each in skipped:
         log.warning("skipped: %s %s: %s", each.operation, each.parameter_set, each.reason)
+    if abandoned := remove_abandoned():
+        log.info("removed %d folders with keys that killed runners left", abandoned)
     machine, clock = read_machine(), ServiceClock()
     link = _link(settings, device(settings, machine, found.openssl, offered), clock, stop)
     campaign = Campaign(settings, found.openssl, machine, clock, stop, link)

@@ -4,10 +4,10 @@ import logging
 import time
 from typing import Literal
 
-from bus import Bus, SpoolingPublisher
+from bus import Bus, Rival, SpoolingPublisher
 from clock import ServiceClock, rfc3339
 from runner.stopping import Stop
-from schemas import DeviceDescription, OperationEvent, ServiceStatus
+from schemas import DeviceDescription, OperationEvent, ServiceStatus, topic
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,8 @@ class Link:
         self._instance = instance
         self._stop = stop
         self._started_ns = clock.now_ns()
+        self._rival = Rival("runner", instance, self._started_ns)
+        bus.subscribe([topic("status", device.site, service="runner", instance=instance)])
         self._announced = False
         self._warned = False
         self.health: dict[str, float] = {}
@@ -46,7 +48,10 @@ class Link:
         return self._publisher.pending
 
     def speak(self, detail: str, duration_s: float) -> None:
-        """Be online for this long: connect, say what goes on, deliver what waits. Raises Stopped."""
+        """Be online for this long: connect, say what goes on, deliver what waits.
+
+        Raises Stopped, and SettingsError where another runner has our name.
+        """
         self._bus.set_status(self._device.site, self._status("online", detail))
         self._bus.connect(0.0)
         end_ns = time.monotonic_ns() + round(duration_s * 1e9)
@@ -68,7 +73,7 @@ class Link:
         self._publisher.put(event)
 
     def wait_until_confirmed(self, timeout_s: float) -> bool:
-        """Whether the aggregator named all events within this time. Raises Stopped."""
+        """Whether the aggregator named all events within this time. Raises as `speak` does."""
         end_ns = time.monotonic_ns() + round(timeout_s * 1e9)
         self._deliver()
         while self._publisher.pending and (now_ns := time.monotonic_ns()) < end_ns:
@@ -88,7 +93,8 @@ class Link:
         if self._bus.connected and not self._announced:
             self._bus.publish("device", self._device.site, self._device, dut=self._device.dut)
             self._announced = True
-        self._publisher.step()
+        for received in self._publisher.step():
+            self._rival.hear(received)
 
     def _warn_once(self) -> None:
         if self._bus.connected or self._warned:

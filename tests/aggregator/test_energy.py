@@ -116,10 +116,11 @@ def test_energy_below_idle_is_not_clipped() -> None:
     assert measure(data, parts, GUARD_NS).net_j == pytest.approx(-0.1 * 6 * 0.7)
 
 
-def test_power_that_settles_slower_than_the_guard_is_noticed() -> None:
+@pytest.mark.parametrize("settling_s", [0.06, 0.1, 0.3])
+def test_power_that_settles_slower_than_the_guard_is_noticed(settling_s: float) -> None:
     parts = segments(8, idle_s=0.9)
     rng = np.random.default_rng(2)
-    slow = trace(lambda t: _settling(parts, t, 0.3) + rng.normal(0, 0.01, len(t)), (parts[-1].end_ns - T0) / 1e9)
+    slow = trace(lambda t: _settling(parts, t, settling_s) + rng.normal(0, 0.01, len(t)), (parts[-1].end_ns - T0) / 1e9)
     quick = trace(lambda t: _settling(parts, t, 0.005) + rng.normal(0, 0.01, len(t)), (parts[-1].end_ns - T0) / 1e9)
     assert unsettled(slow, parts, GUARD_NS)
     assert not unsettled(quick, parts, GUARD_NS)
@@ -161,7 +162,23 @@ def test_three_long_segments_are_judged_by_the_samples_inside_them_too() -> None
     assert 0.5 * white_j < standard.u < 4 * white_j
 
 
-def test_too_few_samples_give_no_uncertainty() -> None:
-    parts = segments(1, load_s=0.04, idle_s=0.04)
-    data = trace(steps(parts, IDLE_W, LOAD_W), 0.12)
-    assert scatter(data, parts, 0, measure(data, parts, 0)) is None
+@pytest.mark.parametrize(("load_s", "idle_s"), [(0.04, 0.5), (0.5, 0.04), (0.04, 0.04)])
+def test_segments_with_fewer_than_five_samples_are_left_out(load_s: float, idle_s: float) -> None:
+    parts = segments(3, load_s=load_s, idle_s=idle_s)
+    data = trace(steps(parts, IDLE_W, LOAD_W), (parts[-1].end_ns - T0) / 1e9)
+    energy = measure(data, parts, 0)
+    assert (energy.loads, energy.dropped) == ((), 3)
+
+
+def test_a_meter_that_says_one_value_a_second_gives_no_energy_of_short_segments() -> None:
+    parts = segments(8)
+    data = trace(steps(parts, IDLE_W, LOAD_W), (parts[-1].end_ns - T0) / 1e9, period_ns=SECOND)
+    assert measure(data, parts, GUARD_NS).loads == ()
+
+
+def test_too_few_samples_for_batch_means_give_no_uncertainty() -> None:
+    parts = segments(1, load_s=0.05, idle_s=0.05)
+    data = trace(steps(parts, IDLE_W, LOAD_W), 0.15)
+    energy = measure(data, parts, 0)
+    assert len(energy.loads) == 1
+    assert scatter(data, parts, 0, energy) is None

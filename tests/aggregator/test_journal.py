@@ -45,8 +45,8 @@ def test_what_was_committed_is_there_after_the_process_is_gone(tmp_path: Path) -
 
 def test_what_is_there_already_is_not_new(journal: Journal) -> None:
     everything = [_arrival(EVENT), *map(_arrival, BATCHES)]
-    assert journal.commit(everything, T0) == everything
-    assert journal.commit(everything, T0) == []
+    assert journal.commit(everything, T0).new == everything
+    assert journal.commit(everything, T0).new == []
 
 
 def test_the_watermark_stops_at_a_missing_batch_and_goes_on_when_it_comes(journal: Journal) -> None:
@@ -58,9 +58,9 @@ def test_the_watermark_stops_at_a_missing_batch_and_goes_on_when_it_comes(journa
 
 def test_a_missing_batch_can_be_given_up(journal: Journal) -> None:
     journal.commit([_arrival(each) for each in (BATCHES[0], BATCHES[2], BATCHES[4])], T0)
-    journal.skip_missing("lab", "pi4")
+    journal.arrived.skip_missing("lab", "pi4")
     assert journal.streams()[0].stream.watermark_ns == BATCHES[2].until_ns
-    journal.skip_missing("lab", "pi4")
+    journal.arrived.skip_missing("lab", "pi4")
     assert journal.streams()[0].stream.watermark_ns == BATCHES[4].until_ns
 
 
@@ -73,7 +73,7 @@ def test_an_earlier_batch_that_comes_later_moves_the_beginning(journal: Journal)
 def test_samples_are_forgotten_by_their_time_of_arrival(journal: Journal) -> None:
     journal.commit([_arrival(BATCHES[0])], T0)
     journal.commit([_arrival(BATCHES[1])], T0 + 10)
-    assert journal.forget_samples(T0 + 5) == 1
+    assert journal.arrived.forget(T0 + 5) == 1
     assert journal.counts()["batches"] == 1
 
 

@@ -148,6 +148,23 @@ def test_a_load_recording_with_a_hole_is_said_to_have_a_gap_and_nothing_else() -
     assert "samples are missing" in result.reason
 
 
+def test_a_meter_that_froze_in_mid_train_gives_no_good_figure() -> None:
+    train = event(segments(LOADS))
+    data = _noisy(train)
+    frozen = np.where(data.t_ns > T0 + 4 * SECOND, data.power_w[100], data.power_w)
+    result = of_train(train, _view(PowerTrace(data.t_ns, frozen, PERIOD_NS)), 1, "test")
+    assert (result.quality, result.net_j) == ("invalid", None)
+    assert "stuck" in result.flags
+
+
+def test_a_guard_shorter_than_the_time_between_samples_is_flagged() -> None:
+    parts = segments(LOADS, load_s=3.0, idle_s=3.0)
+    train = event(parts)
+    rng = np.random.default_rng(9)
+    data = trace(lambda t: steps(parts, 2.0, 5.0)(t) + rng.normal(0, 0.05, len(t)), 51.0, period_ns=300_000_000)
+    assert "guard_short" in of_train(train, _view(data), 1, "test").flags
+
+
 def test_a_dut_without_a_meter_has_times_and_no_energy() -> None:
     times = TimeStatistics(count=800, mean_s=0.007)
     result = without_meter(event(segments(LOADS), time_per_repetition=times), 1, "test")
@@ -185,6 +202,13 @@ def test_crypto_energy_is_net_minus_the_nearest_matching_null_train() -> None:
     assert priced.crypto_j_per_op is not None and result.net_j_per_op is not None
     assert priced.crypto_j_per_op.value == pytest.approx(1.0 * 0.7 / 100, rel=0.05)
     assert priced.crypto_j_per_op.u > result.net_j_per_op.u
+
+
+def test_only_a_good_null_train_of_the_same_kind_of_meter_is_subtracted() -> None:
+    result = _result(event(segments(LOADS)))
+    assert with_crypto(result, [_null(10, repetitions_failed=3)]).crypto_j_per_op is None
+    measured = _result(event(segments(LOADS)), model="FNB58", kind="measured")
+    assert with_crypto(measured, [_null(10)]).crypto_j_per_op is None
 
 
 def test_without_a_matching_null_train_there_is_no_crypto_energy() -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from bus.outbox import Outgoing
 from errors import SettingsError
 from schemas import EnergyResult, OperationEvent, SampleBatch
 from tests.aggregator.conftest import Lab
@@ -290,3 +291,70 @@ def test_only_the_samples_around_the_segments_are_needed(lab: Lab) -> None:
     (result,) = lab.results()
     assert result.net_j_per_op is not None
     assert result.net_j_per_op.value == pytest.approx(0.3, rel=0.01)
+
+
+def test_a_meter_that_changes_its_identity_within_a_timeline_is_refused(lab: Lab) -> None:
+    samples = _samples(12.0, _train(), meter_kind="measured")
+    lab.send(samples[0], *[each.model_copy(update={"meter_kind": "simulated"}) for each in samples[1:]], _train())
+    lab.run()
+    assert lab.journal.counts()["batches"] == 1
+    assert {reject.reason for reject in lab.rejects()} == {
+        "model, kind or host clock of the meter changed within one timeline"
+    }
+
+
+def test_an_event_id_of_another_dut_is_refused_and_gets_no_receipt(lab: Lab) -> None:
+    lab.send(_train())
+    lab.run()
+    lab.send(_train(dut="pi5"))
+    lab.run()
+    assert "is that of a train of lab/pi4" in lab.rejects()[0].reason
+    assert {receipt.dut for receipt in lab.receipts()} == {"pi4"}
+
+
+def test_samples_that_are_forgotten_and_come_again_spoil_no_result(lab: Lab) -> None:
+    samples = _samples(24.0, _train(1), _train(2, 12.0))
+    lab.send(*samples, _train(1), _train(2, 12.0))
+    lab.run()
+    before = lab.results()
+    lab.journal.arrived.forget(lab.now_ns + 1)
+    lab.send(samples[3])
+    lab.run()
+    assert lab.results() == before
+    assert lab.journal.counts()["batches"] == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"power_w": [1e3] * 100},
+        {"power_w": [-1e3, 1e3] * 50},
+        {"seq": 2**62 - 1},
+        {"host_clock": {"boot_id": "b", "wall_minus_monotonic_ns": 2**62 - 1}},
+        {"period_ns": 1},
+        {"period_ns": 3_599_999_999_999},
+    ],
+)
+def test_extreme_batches_stop_no_aggregator_and_no_restart(lab: Lab, changes: dict[str, object]) -> None:
+    clock = {"boot_id": "b", "wall_minus_monotonic_ns": 0}
+    train = event(_train().segments, timeline_id="r", host_clock=clock)
+    samples = _samples(12.0, _train(), host_clock=clock)
+    odd = SampleBatch.model_validate(samples[4].model_dump() | {"meter": "m2"} | changes)
+    lab.send(odd, *samples, train)
+    lab.run()
+    lab.kill()
+    lab.start()
+    lab.run()
+    lab.now_ns += 100 * SECOND
+    lab.run()
+    assert "good" in {result.quality for result in lab.results() if result.meter == "m1"}
+
+
+@pytest.mark.parametrize("site", ["", "nobody", "ä"])
+def test_a_message_of_a_site_that_cannot_be_is_refused_and_not_sent_again(lab: Lab, site: str) -> None:
+    lab.broker.route(Outgoing(f"opjoule/v1/{site}/pi4/samples", b"{}", 1, False))
+    lab.run()
+    lab.kill()
+    lab.start()
+    lab.run()
+    assert len(lab.rejects()) == 1

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.trace import PowerTrace, concatenate
+from aggregator.trace import STUCK_S, PowerTrace, concatenate, without_stuck
 from tests.aggregator.trains import PERIOD_NS, SECOND, T0, trace
 
 times_s = st.floats(0.0, 10.0)
@@ -85,3 +85,22 @@ def test_batches_that_overlap_count_every_sample_once() -> None:
 def test_samples_that_run_backwards_are_refused() -> None:
     with pytest.raises(ValueError, match="order of time"):
         PowerTrace(np.array([2, 1], dtype=np.int64), np.array([1.0, 1.0]), PERIOD_NS)
+
+
+def test_a_period_that_a_sender_exaggerates_hides_no_gap() -> None:
+    full = trace(lambda t: np.full(len(t), 2.0), 10.0)
+    kept = (full.t_ns < _ns(4.0)) | (full.t_ns >= _ns(5.0))
+    holed = PowerTrace(full.t_ns[kept], full.power_w[kept], 3000 * SECOND)
+    assert holed.stretch(_ns(4.2), _ns(4.8)).covered_s < 0.6
+
+
+def test_a_meter_that_repeats_one_value_for_seconds_says_nothing_in_that_time() -> None:
+    full = trace(lambda t: np.where((t > 3.0) & (t < 3.5 + STUCK_S), 2.0, 1.0 + t), 10.0)
+    moving = without_stuck(full)
+    assert moving.stretch(_ns(3.2), _ns(5.2)).covered_s == 0.0
+    assert moving.stretch(_ns(6.0), _ns(9.0)).covered_s == pytest.approx(3.0)
+
+
+def test_values_held_for_a_while_are_normal() -> None:
+    held = trace(lambda t: np.floor(t / 0.4), 10.0)
+    assert without_stuck(held) is held

@@ -124,7 +124,7 @@ def test_without_a_broker_it_warns_once_and_spools(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         door.settimeout(DEADLINE_S)
         process = start(tmp_path, f"mqtt://127.0.0.1:{door.getsockname()[1]}", "alone", *SIMULATED)
-        for _ in range(5):  # attempts to connect; with their pauses 3 s at least
+        for _ in range(10):  # attempts of its two connections; with their pauses 3 s at least
             door.accept()[0].close()
         process.terminate()
         code, errors = end_of(process)

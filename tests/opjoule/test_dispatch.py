@@ -1,5 +1,7 @@
 """The `opjoule` command finds subcommands, and turns what goes wrong into one line and an exit status."""
 
+import os
+import signal
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
@@ -139,6 +141,46 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         child.stdout.close()
         assert child.stderr.read() == b""
         assert child.wait() == command.PIPE_CLOSED
+
+
+INTERRUPTED_IN_AN_IMPORT = """
+import os, signal, sys
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Slow())
+sys.argv = ["opjoule", "results", "--help"]
+from opjoule.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["opjoule.__main__", "errors", "opjoule.results", "aggregator.journal"])
+def test_an_interrupt_while_something_is_imported_ends_without_a_word(module: str) -> None:
+    program = INTERRUPTED_IN_AN_IMPORT.replace("sys.argv[1]", repr(module))
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_an_interrupt_that_the_shell_has_ignored_stays_ignored() -> None:
+    program = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{INTERRUPTED_IN_AN_IMPORT}"
+    program = program.replace("sys.argv[1]", "'errors'")
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"") and ended.stdout.startswith(b"usage: opjoule results")
+
+
+def test_a_character_that_the_output_cannot_show_is_no_error() -> None:
+    program = (
+        "import sys, types; from opjoule import __main__ as m\n"
+        "tea = types.ModuleType('tea'); tea.SUMMARY = ''; tea.add_arguments = lambda parser: None\n"
+        "tea.run = lambda args: print('34.5 \\u00b1 0.8 \\u2013')\n"
+        "sys.modules['tea'] = tea; m.SUBCOMMANDS['tea'] = m.Subcommand('tea', '', '')\n"
+        "sys.exit(m.main(['tea']))"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
+    assert (ended.stdout, ended.stderr) == (b"34.5 \xb1 0.8 ?\n", b"")
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)

@@ -280,3 +280,88 @@ def test_a_journal_that_may_not_be_read_is_named(shared_folder: Path, capsys: py
         assert refusal(path, capsys).startswith(f"the journal {path} cannot be used: ")
     with without_privileges(shared_folder, 0o000):
         assert refusal(path, capsys) == f"the journal {path} cannot be reached: Permission denied"
+
+
+def test_without_a_meter_the_table_shows_the_time_of_an_operation(journal: Journal, show: Callable[..., str]) -> None:
+    timed = result(
+        7,
+        run_id="timed",
+        quality="time_only",
+        net_j_per_op=None,
+        budget=(),
+        meter=None,
+        meter_model=None,
+        meter_kind=None,
+        time_per_repetition=TimeStatistics(count=400, mean_s=0.003567),
+    )
+    journal.results.store([timed])
+    (line,) = [line for line in show("--run", "timed").splitlines() if "time_only" in line]
+    assert "3.57 ms/op" in line
+
+
+@pytest.mark.parametrize("columns", [60, WIDE_FILE])
+def test_lines_of_a_table_in_a_pipe_do_not_end_in_blanks(
+    show: Callable[..., str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setattr("opjoule.results.WIDE_FILE", columns)
+    lines = show().splitlines()
+    assert lines == [line.rstrip() for line in lines]
+    assert any("34.50 ± 0.80 mJ" in line for line in lines)
+    assert max(map(len, lines)) <= columns
+
+
+def test_the_journal_is_found_where_the_services_settings_put_it(
+    journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    assert main(["results"]) == 2
+    monkeypatch.setenv("OPJOULE_STATE_DIR", str(tmp_path))
+    assert main(["results"]) == 0
+    monkeypatch.setenv("OPJOULE_STATE_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("OPJOULE_JOURNAL", str(tmp_path / "journal.sqlite"))
+    assert main(["results"]) == 0
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+DAMAGES: list[str | bytes] = ["{}", "not JSON", b"\xff\xfe rubbish", "\x00"]
+
+
+@pytest.mark.parametrize("payload", DAMAGES)
+def test_rows_that_cannot_be_read_are_skipped_and_counted_in_one_line(
+    journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str], payload: str | bytes
+) -> None:
+    with sqlite3.connect(tmp_path / "journal.sqlite") as db:
+        db.execute("UPDATE results SET payload=? WHERE operation='sign' OR operation='sham'", (payload,))
+    db.close()
+    assert main(["results", "--journal", str(tmp_path / "journal.sqlite"), "--format", "csv"]) == 1
+    said = capsys.readouterr()
+    assert starts(said.out) == [0, 2, 3]
+    assert said.err.startswith("opjoule results: skipped 2 results: the journal has a row that cannot be read as ")
+    assert said.err.count("\n") == 1
+
+
+def test_text_that_is_not_utf_8_and_a_flag_of_a_later_version_are_skipped_too(
+    journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with sqlite3.connect(tmp_path / "journal.sqlite") as db:
+        db.execute("UPDATE results SET payload=CAST(x'7bff7d' AS TEXT) WHERE operation='sign'")
+        db.execute("""UPDATE results SET payload=replace(payload, '["gap"]', '["moon_phase"]')""")
+    db.close()
+    assert main(["results", "--journal", str(tmp_path / "journal.sqlite"), "--format", "csv"]) == 1
+    said = capsys.readouterr()
+    assert starts(said.out) == [0, 2, 4]
+    assert said.err.count("skipped 1 result: ") == 2 and "flags.0" in said.err
+
+
+def test_a_page_of_rubbish_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "journal.sqlite"
+    opened = Journal(path)
+    for number in range(20):
+        opened.results.store([result(number)])
+    opened.close()
+    page, pages = 4096, path.stat().st_size // 4096
+    with path.open("r+b") as file:
+        for number in range(pages // 2, pages):
+            file.seek(number * page)
+            file.write(b"\xa5" * page)
+    assert refusal(path, capsys).startswith(f"the journal {path} cannot be used: ")

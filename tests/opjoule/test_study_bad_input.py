@@ -1,6 +1,7 @@
 """A study with everything that can be wrong: one clear line for each, and the other rows go on."""
 
 import math
+import struct
 from collections.abc import Callable
 from statistics import fmean
 
@@ -8,8 +9,11 @@ import pytest
 
 from tests.opjoule.studies import (
     IDLE_W,
+    RATE_HZ,
     SIGN_S,
     SIGN_W,
+    VERIFY_S,
+    VERIFY_W,
     Outcome,
     Study,
     cfn,
@@ -126,3 +130,46 @@ def test_a_recording_that_is_used_with_a_reservation_says_so(bad: Bad, capsys: p
     (line,) = outcome.said("sha2-128f.cfn")
     assert line.startswith(f"{study.recordings}/pi1/pi1_verifying_slh-dsa-sha2-128f.cfn: used, but ")
     assert "without 1 of 501 samples" in line
+
+
+def test_a_corrupt_copy_blames_nobody(study: Study, broker: None, capsys: pytest.CaptureFixture[str]) -> None:
+    spoilt = bytearray(cfn(SIGN_W))
+    struct.pack_into("<d", spoilt, len(spoilt) - 8, 5.0)
+    late = bytearray(cfn(VERIFY_W))
+    struct.pack_into("<d", late, len(late) - 16, 500 / RATE_HZ)
+    study.record("pi1/01_pi1_baseline.cfn", cfn(IDLE_W))
+    study.record("pi1/02_pi1_signing_ml-dsa-44.cfn", bytes(spoilt))
+    study.record("pi1/03_pi1_verifying_ml-dsa-44.cfn", cfn(VERIFY_W) + b"rest")
+    study.record("pi1/04_pi1_verifying_ml-dsa-65.cfn", bytes(late))
+    study.record("pi2/01_pi2_baseline.cfn", cfn(IDLE_W)[:-8] + struct.pack("<d", 5.0))
+    study.record("pi2/02_pi2_signing_ml-dsa-44.cfn", cfn(SIGN_W))
+    wrong = published_line("pi1", "verify", "ML-DSA-65", VERIFY_S, fmean(IDLE_W), 2.5)
+    study.lines = [sign_line("pi1"), verify_line("pi1"), wrong, sign_line("pi2")]
+    outcome = run_study(study, capsys)
+    said = "stored minimum or maximum differs from the data; copy the file again"
+    sign, verify = outcome.row("pi1", "sign", "ML-DSA-44"), outcome.row("pi1", "verify", "ML-DSA-44")
+    assert sign["verdict"] == f"unreadable: 02_pi1_signing_ml-dsa-44.cfn: {said}" and sign["ratio"] == ""
+    assert sign["remarks"] == f"02_pi1_signing_ml-dsa-44.cfn: {said}"
+    assert (verify["verdict"], verify["remarks"]) == (
+        "agrees",
+        "03_pi1_verifying_ml-dsa-44.cfn: extra bytes after the data; copy the file again",
+    )
+    nominal = outcome.row("pi1", "verify", "ML-DSA-65")
+    assert nominal["verdict"].startswith("published load power differs")
+    assert nominal["remarks"] == "04_pi1_verifying_ml-dsa-65.cfn: times that are not row / rate"
+    assert outcome.row("pi2", "sign", "ML-DSA-44")["verdict"] == f"unreadable: 01_pi2_baseline.cfn: {said}"
+    assert outcome.status == 1
+    assert len(outcome.said("02_pi1_signing_ml-dsa-44.cfn", said)) == len(outcome.said("01_pi2_baseline.cfn")) == 1
+    assert "remarks" in outcome.out and all(line == line.rstrip() for line in outcome.out.splitlines())
+
+
+def test_without_remarks_the_table_has_no_column_for_them(
+    study: Study, broker: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.record("pi1/01_pi1_baseline.cfn", cfn(IDLE_W))
+    study.record("pi1/02_pi1_signing_ml-dsa-44.cfn", cfn(SIGN_W))
+    study.lines = [sign_line("pi1")]
+    outcome = run_study(study, capsys)
+    assert outcome.row("pi1", "sign", "ML-DSA-44")["verdict"] == "agrees"
+    assert outcome.row("pi1", "sign", "ML-DSA-44")["remarks"] == ""
+    assert "remarks" not in outcome.out

@@ -151,8 +151,8 @@ def work_folders(pid: int) -> set[Path]:
             target = descriptor.readlink()
         except OSError:
             continue
-        if str(target).startswith("/dev/shm/opjoule-"):
-            found.add(target.parent)
+        if str(target).startswith("/dev/shm/opjoule-"):  # the folder, which is locked, or a file in it
+            found.add(Path(*target.parts[:4]))
     return found
 
 

@@ -27,6 +27,14 @@ def test_a_named_program_is_taken_and_its_shortfall_said(tmp_path: Path) -> None
     assert "OPJOULE_OPENSSL" in found.shortfall
 
 
+def test_it_is_said_how_a_program_was_named(tmp_path: Path) -> None:
+    program = _program(tmp_path, "echo OpenSSL 3.5.0 8 Apr 2025")
+    assert find_openssl(program).openssl.origin == "named by --openssl (OPJOULE_OPENSSL)"
+    assert obtain_openssl(program, by="--openssl").openssl.origin == "named by --openssl"
+    with pytest.raises(SettingsError, match="--openssl names 'no-such', which"):
+        obtain_openssl("no-such", by="--openssl")
+
+
 def test_openssl_4_has_all_that_3_5_has(tmp_path: Path) -> None:
     assert find_openssl(_program(tmp_path, "echo OpenSSL 4.0.0-beta1 1 Mar 2026")).shortfall is None
     assert version_number("3.10.1") > version_number("3.5.9")

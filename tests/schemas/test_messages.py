@@ -100,20 +100,20 @@ def test_a_batch_may_hold_no_sample_and_still_move_the_watermark(examples: Examp
 @given(
     steps_us=st.lists(st.integers(1, 10**6), max_size=50),
     data=st.data(),
-    start_ns=st.integers(0, 2**62),
+    start_ns=st.integers(0, 2**61),
 )
 def test_every_batch_that_a_meter_can_build_survives_its_json(
     examples: Examples, steps_us: list[int], data: st.DataObject, start_ns: int
 ) -> None:
     offsets = tuple(sum(steps_us[: i + 1]) for i in range(len(steps_us)))
-    finite = st.floats(allow_nan=False, allow_infinity=False)
+    finite = st.floats(-1000, 1000)
     powers = tuple(data.draw(st.lists(finite, min_size=len(offsets), max_size=len(offsets))))
     example = examples[SampleBatch].model_dump()
     batch = SampleBatch.model_validate(
         {
             **example,
             "start_ns": start_ns,
-            "until_ns": start_ns + 10**12,
+            "until_ns": start_ns + 1000 * (offsets[-1] if offsets else 0) + 10**9,
             "offset_us": offsets,
             "power_w": powers,
             "voltage_v": None,

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 from errors import SettingsError
@@ -10,6 +9,7 @@ from opjoule.dashboards import DASHBOARDS
 from opjoule.dashboards.alerts import alert_rules
 from opjoule.dashboards.parts import Json
 from opjoule.dashboards.provisioning import dashboard_folders, datasources
+from opjoule.generated import Generated
 
 SUMMARY = (
     "Write deploy/grafana (dashboards, data source, alert rules) from the Python values, or check that it is fresh."
@@ -17,7 +17,6 @@ SUMMARY = (
 
 FOLDER = Path(__file__).resolve().parents[3] / "deploy" / "grafana"
 """Beside the sources; an installed wheel has no such folder."""
-GENERATED = ("dashboards/*.json", "provisioning/*/*.yaml")
 HEADER = "# Written by `opjoule dashboards`: change services/opjoule/dashboards, not this.\n"
 
 
@@ -32,34 +31,7 @@ def run(args: argparse.Namespace) -> int:
     folder: Path = args.folder
     if not folder.is_dir():
         raise SettingsError(f"{folder} is no folder: run this in the sources, or name one with --folder")
-    if not args.check:
-        for path in write(folder):
-            print(f"wrote {path}")
-        return 0
-    found = stale(folder)
-    for path in found:
-        print(f"opjoule dashboards: {path} is stale: run `opjoule dashboards`", file=sys.stderr)
-    return 1 if found else 0
-
-
-def write(folder: Path) -> list[Path]:
-    """Bring the generated files below a folder up to date; gives those that were changed or removed."""
-    changed, wanted = stale(folder), generated()
-    for path in changed:
-        name = path.relative_to(folder).as_posix()
-        if name in wanted:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(wanted[name], encoding="utf-8")
-        else:
-            path.unlink()
-    return changed
-
-
-def stale(folder: Path) -> list[Path]:
-    """The generated files that are missing, differ, or belong to nothing, in order of name."""
-    wanted = generated()
-    there = {path.relative_to(folder).as_posix() for pattern in GENERATED for path in folder.glob(pattern)}
-    return [folder / name for name in sorted(there | wanted.keys()) if _text(folder / name) != wanted.get(name)]
+    return FILES.run(folder, args.check)
 
 
 def generated() -> dict[str, str]:
@@ -88,5 +60,5 @@ def _yaml(content: Json) -> str:
     return HEADER + text
 
 
-def _text(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
+FILES = Generated("opjoule dashboards", ("dashboards/*.json", "provisioning/*/*.yaml"), generated)
+write, stale = FILES.write, FILES.stale

@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
-from bus.settings import default_state_dir
 from errors import SettingsError
 from opjoule.fleet.bundle import DEFAULT_PLACE, SETTINGS_FILE
 from opjoule.fleet.fleet import create, opened
 from opjoule.fleet.members import Enrolled, Member, Register, Role
+from opjoule.places import state_dir
 
 SUMMARY = "Who may enter the broker: make a certificate authority, add and revoke devices and people."
 DEFAULT_PORT = 8883
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--dir",
         type=Path,
-        default=default_state_dir() / "fleet",
+        default=state_dir() / "fleet",
         metavar="FOLDER",
         help="the fleet's folder [default: fleet in the state directory]",
     )

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from errors import SettingsError
+from opjoule.printing import print_table
 from opjoule.study.commands import try_commands
 from opjoule.study.folder import read_folder
 from opjoule.study.layout import Replay, lay_out
@@ -55,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
         commands = _tried(good, bar) if args.try_commands else {}
     rows = study_rows(published, recordings, unreadable, plan, results, commands)
     console = Console(width=None if sys.stdout.isatty() else WIDE)
-    console.print(for_terminal(rows, {str(result.event_id): result for result in results}, args.try_commands))
+    by_id = {str(result.event_id): result for result in results}
+    print_table(console, for_terminal(rows, by_id, args.try_commands))
     for line in remarks(rows, args.published, recordings, unreadable):
         errors.print(line, highlight=False, markup=False)
     for said, count in counted(rows):

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from errors import ContractError
 from meter.batching import CURRENT_RANGE_A, POWER_RANGE_W, VOLTAGE_RANGE_V
-from meter.protocols.recording import Recording
+from meter.protocols.recording import Recording, RecordingFlag
 from meter.sources.recording import read_recording
 from opjoule.study.names import Subject, subject_of
 
@@ -17,6 +17,14 @@ SUFFIXES = (".cfn", ".csv")
 """In order of preference: the CSV was made from the .cfn and has lost digits."""
 LONGEST_S = 30 * 86_400.0
 """Longer is a damaged time; all recordings of a board must find place on one timeline."""
+
+SAID: dict[RecordingFlag, str] = {
+    "min_max_differs": "stored minimum or maximum differs from the data",
+    "extra_bytes": "extra bytes after the data",
+    "time_not_nominal": "times that are not row / rate",
+}
+AGAIN = "; copy the file again"
+DAMAGE: tuple[RecordingFlag, ...] = ("min_max_differs", "extra_bytes")
 
 MOST_PERIODS = 2.0
 """Of the idle recording, from sample to sample: the aggregator takes 2.5 for a gap."""
@@ -33,6 +41,8 @@ class StudyRecording:
     last_s: float
     samples: int
     remarks: tuple[str, ...]
+    damage: str = ""
+    """Why its figures blame nobody: what shows that this copy is corrupt, be it whole in other ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +121,20 @@ def _read(path: Path, folder: Path) -> StudyRecording | Unreadable | None:
         last_s=recording.t_s[usable[-1]] - recording.t_s[0],
         samples=len(usable),
         remarks=(
-            *(flag.replace("_", " ") for flag in recording.flags),
+            *(f"{SAID[flag]}{AGAIN * (flag in DAMAGE)}" for flag in recording.flags),
             *(
                 [f"without {refused} of {len(recording.t_s)} samples: no power that a meter can measure"]
                 * (refused > 0)
             ),
         ),
+        damage=next((f"{SAID[flag]}{AGAIN}" for flag in DAMAGE if flag in recording.flags), ""),
     )
 
 
 def _what_is_wrong(recording: Recording, usable: Sequence[int]) -> str:
     t_s = recording.t_s
     if "truncated" in recording.flags:
-        return f"truncated after {len(t_s)} rows; copy the file again"
+        return f"truncated after {len(t_s)} rows{AGAIN}"
     if not usable:
         return f"none of its {len(t_s)} samples is a power that a meter can measure"
     if any(after <= before for before, after in itertools.pairwise(t_s)):

@@ -114,7 +114,7 @@ def _event(
     times = TimeStatistics(count=row.iterations, mean_s=row.s_per_op) if row else None
     return OperationEvent.model_validate(
         {
-            "event_id": uuid5(_NAMESPACE, f"{recording.digest}:{row.line if row else 'not published'}"),
+            "event_id": uuid5(_NAMESPACE, f"{subject.board}:{recording.digest}:{row.line if row else 'not published'}"),
             "site": SITE,
             "dut": subject.board,
             "run_id": "study",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from opjoule.study.folder import StudyRecording, Unreadable
+from opjoule.study.folder import AGAIN, StudyRecording, Unreadable
 from opjoule.study.names import Subject, board_of
 from opjoule.study.table import StudyRow
 from opjoule.study.verdicts import NOT_RECORDED, UNREADABLE
@@ -25,7 +25,7 @@ def remarks(
     for row in rows:
         if row.verdict.startswith(said) and not row.operation and not row.recording:
             yield f"{published}: {row.verdict.removeprefix(said)}; correct it"
-        elif row.verdict.startswith(said) and row.event_id:
+        elif row.verdict.startswith(said) and row.event_id and not row.verdict.endswith(AGAIN):
             yield f"{row.board}: {row.verdict.removeprefix(said)}; record it again"
     here = {*recordings, *(each.subject for each in unreadable if each.subject is not None)}
     yield from _missing(rows, here)

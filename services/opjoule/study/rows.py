@@ -1,6 +1,7 @@
 """Puts ours beside the published: one row per published figure, and per recording without one. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from opjoule.study.folder import StudyRecording, Unreadable
@@ -8,7 +9,7 @@ from opjoule.study.layout import Replay
 from opjoule.study.names import Subject
 from opjoule.study.published import BadRow, PublishedRow
 from opjoule.study.table import StudyRow
-from opjoule.study.verdicts import NOT_PUBLISHED, NOT_RECORDED, TIMING_ONLY, UNREADABLE, Recorded, verdict
+from opjoule.study.verdicts import AGREES, NOT_PUBLISHED, NOT_RECORDED, TIMING_ONLY, UNREADABLE, Recorded, verdict
 from schemas import EnergyResult
 
 
@@ -33,14 +34,17 @@ def study_rows(
         bad = reasons.get(subject) or (reasons.get(subject.idle) if subject in recordings else None)
         result = _result(by_id, plan, subject, row.line)
         command = commands.get((str(subject.operation), subject.parameter_set), "")
-        rows.append(_published_row(row, result, _name(recordings, subject, bad), _why(bad), command))
+        why = _why(bad) or _damage(recordings, subject)
+        made = _published_row(row, result, _name(recordings, subject, bad), why, command)
+        rows.append(replace(made, remarks=_remarks(recordings, subject)))
     known = {row.subject for row in published if isinstance(row, PublishedRow)}
     for subject in sorted((recordings.keys() | reasons.keys()) - known, key=str):
         bad = reasons.get(subject)
         if subject.operation is not None or bad is not None:
             board = boards.get(subject.board, subject.board)
             name = _name(recordings, subject, bad)
-            rows.append(_recorded_row(board, subject, _result(by_id, plan, subject, None), name, _why(bad)))
+            made = _recorded_row(board, subject, _result(by_id, plan, subject, None), name, _why(bad))
+            rows.append(replace(made, remarks=_remarks(recordings, subject)))
     return rows + list(_nameless(unreadable))
 
 
@@ -49,6 +53,22 @@ def _result(
 ) -> EnergyResult | None:
     event_id = plan.event_ids.get((subject, line))
     return by_id.get(event_id) if event_id else None
+
+
+def _used(recordings: Mapping[Subject, StudyRecording], subject: Subject) -> Iterator[StudyRecording]:
+    """The recordings that a figure is made of: its own and the board's idle one."""
+    for each in dict.fromkeys((subject, subject.idle)):
+        if subject in recordings and each in recordings:
+            yield recordings[each]
+
+
+def _damage(recordings: Mapping[Subject, StudyRecording], subject: Subject) -> str:
+    """Why a figure that does not agree is no judgement of the published one; empty where it is."""
+    return next((f"{each.path.name}: {each.damage}" for each in _used(recordings, subject) if each.damage), "")
+
+
+def _remarks(recordings: Mapping[Subject, StudyRecording], subject: Subject) -> str:
+    return "; ".join(f"{each.path.name}: {said}" for each in _used(recordings, subject) for said in each.remarks)
 
 
 def _why(bad: Unreadable | None) -> str:
@@ -70,7 +90,7 @@ def _bad_row(row: BadRow) -> StudyRow:
 def _published_row(
     published: PublishedRow, result: EnergyResult | None, recording: str, unreadable: str, command: str
 ) -> StudyRow:
-    """A published figure beside ours. `unreadable` is why its recording, or the board's idle one, cannot be used."""
+    """A published figure beside ours. `unreadable` is why its recording, or the idle one, cannot be relied on."""
     subject = published.subject
     theirs = {
         "published_j_per_op": published.j_per_op,
@@ -85,11 +105,14 @@ def _published_row(
         said = TIMING_ONLY
     elif recorded is not None:
         said = verdict(published, recorded)
+        if unreadable and said != AGREES:
+            said = f"{UNREADABLE}: {unreadable}"
     elif result is not None:
         said = f"{UNREADABLE}: {recording}: {result.reason}"
     else:
         said = f"{UNREADABLE}: {unreadable}" if unreadable else NOT_RECORDED
-    ratio = recorded.j_per_op / published.j_per_op if recorded and published.j_per_op else None
+    judged = recorded if not said.startswith(UNREADABLE) else None
+    ratio = judged.j_per_op / published.j_per_op if judged and published.j_per_op else None
     return StudyRow(
         board=published.machine,
         operation=str(subject.operation),

@@ -27,6 +27,7 @@ class StudyRow:
     published_j_per_op: float | None = None
     ratio: float | None = None
     verdict: str = ""
+    remarks: str = ""
     published_command: str = ""
     idle_w: float | None = None
     published_idle_w: float | None = None
@@ -55,6 +56,9 @@ def for_terminal(rows: Sequence[StudyRow], results: dict[str, EnergyResult], com
     for name in ("net/op ± U95", "published", "ratio"):
         table.add_column(name, justify="right", overflow="fold")
     table.add_column("verdict", overflow="fold")
+    remarked = any(row.remarks for row in rows)
+    if remarked:
+        table.add_column("remarks", overflow="fold")
     if commands:
         table.add_column("published command", overflow="fold")
     for row in rows:
@@ -67,6 +71,7 @@ def for_terminal(rows: Sequence[StudyRow], results: dict[str, EnergyResult], com
             plain(row.published_j_per_op),
             f"{row.ratio:.4f}" if row.ratio is not None else "–",
             row.verdict,
+            *([row.remarks] if remarked else []),
             *([row.published_command] if commands else []),
         )
         table.add_row(*map(escape, cells))

@@ -8,10 +8,7 @@ import contextlib
 import os
 import select
 import signal
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -19,6 +16,7 @@ from random import Random
 from errors import SettingsError
 from runner.openssl.capabilities import offered_parameter_sets
 from runner.openssl.commands import Command, KeyOperation, Paths, keygen_commands, published_command
+from runner.openssl.private import private_folder
 from runner.openssl.program import OpenSsl
 from runner.stopping import Stop
 from schemas import CATALOGUE
@@ -27,7 +25,6 @@ PREPARATION_LIMIT_S = 900.0
 """For single commands outside trains: the slowest, an SLH-DSA signature on a Raspberry Pi 1, takes 95 s."""
 END_LIMIT_S = 1.0
 """For a process that has given its memory back, until it can be reaped."""
-_SHARED_MEMORY = Path("/dev/shm")
 _ERROR_HEAD_BYTES = 4096
 
 
@@ -47,21 +44,6 @@ class CommandOutcome:
     exit_status: int
     output_bytes: int
     first_error_line: str
-
-
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """A folder for keys and signatures that goes away: in shared memory, so that nothing is written to a card.
-
-    Raises SettingsError where none can be made.
-    """
-    base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="opjoule-", dir=base)
-    except OSError as error:
-        raise SettingsError(f"no folder for keys and signatures can be made: {error}") from None
-    with folder as name:
-        yield Path(name)
 
 
 class OpenSslCli:

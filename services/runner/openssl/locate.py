@@ -12,6 +12,9 @@ from runner.openssl.program import OpenSsl, probe, probe_unpacked
 
 log = logging.getLogger(__name__)
 
+BY_SETTING = "--openssl (OPJOULE_OPENSSL)"
+"""The setting that names a program, as its users know it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -27,13 +30,14 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path("~/.cache").expanduser()) / "opjoule" / "openssl"
 
 
-def find_openssl(named: str | None, cache: Path | None = None) -> Found:
+def find_openssl(named: str | None, cache: Path | None = None, *, by: str = BY_SETTING) -> Found:
     """The program that was named, else PATH's from 3.5 on, else the cache's, else PATH's older one with its shortfall.
 
-    Raises SettingsError when the named one does not run or there is none at all.
+    `by` is how it was named, for those who read of it. Raises SettingsError when the named one does not run or there is
+    none at all.
     """
     if named:
-        return _found(_named(named))
+        return _found(_named(named, by))
     on_path = _on_path()
     if isinstance(on_path, OpenSsl) and on_path.has_pqc:
         return _found(on_path)
@@ -47,13 +51,13 @@ def find_openssl(named: str | None, cache: Path | None = None) -> Found:
     )
 
 
-def obtain_openssl(named: str | None, cache: Path | None = None) -> Found:
+def obtain_openssl(named: str | None, cache: Path | None = None, *, by: str = BY_SETTING) -> Found:
     """As `find_openssl`; where no OpenSSL 3.5 is found and none was named, Debian packages are fetched into the cache.
 
     When that fails too, the shortfall says why.
     """
     try:
-        found = find_openssl(named, cache)
+        found = find_openssl(named, cache, by=by)
     except SettingsError:
         if named:
             raise
@@ -67,13 +71,13 @@ def obtain_openssl(named: str | None, cache: Path | None = None) -> Found:
         return Found(found.openssl, f"{_shortfall(found.openssl)} (fetching it failed: {error})")
 
 
-def _named(named: str) -> OpenSsl:
+def _named(named: str, by: str) -> OpenSsl:
     path = shutil.which(named)
     if path is None:
-        raise SettingsError(f"OPJOULE_OPENSSL names {named!r}, which is no program")
-    openssl = probe((str(Path(path).absolute()),), "named by OPJOULE_OPENSSL", {})
+        raise SettingsError(f"{by} names {named!r}, which is no program")
+    openssl = probe((str(Path(path).absolute()),), f"named by {by}", {})
     if isinstance(openssl, str):
-        raise SettingsError(f"OPJOULE_OPENSSL: {openssl}")
+        raise SettingsError(f"{by}: {openssl}")
     return openssl
 
 
