@@ -1,6 +1,7 @@
 """Where the repository and the study's recordings are."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,11 @@ from hypothesis import settings
 
 settings.register_profile("opjoule", settings(), deadline=None)  # a busy machine is no failure
 settings.load_profile("opjoule")
+
+
+def pytest_configure() -> None:
+    """A shell that starts the tests in the background has them, and what they start, ignore Ctrl-C: undone here."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

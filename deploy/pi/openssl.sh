@@ -10,8 +10,7 @@ find_openssl() {
     if has_35 openssl; then
         note "OpenSSL: the system's, $(openssl version | cut -d' ' -f2)"
     elif [ -n "$openssl" ]; then
-        run install -d -m 0755 "$CACHE/opjoule/openssl"
-        run tar -C "$CACHE/opjoule/openssl" -xf "$openssl"
+        unpack_openssl
         note "OpenSSL: from $openssl"
     elif ls -d "$CACHE"/opjoule/openssl/*/ >/dev/null 2>&1 || [ -x "$OPT/openssl/bin/openssl" ]; then
         note "OpenSSL: the one installed before"
@@ -22,6 +21,28 @@ find_openssl() {
     else
         ask_for_build
     fi
+}
+
+# Tried where no runner looks; what does not run here is not kept.
+unpack_openssl() {
+    trying=$CACHE/trying
+    run rm -rf "$trying"
+    run install -d -m 0755 "$trying/opjoule/openssl"
+    if ! run tar --no-same-owner -C "$trying/opjoule/openssl" -xf "$openssl" || ! try_openssl "$trying/opjoule/openssl"; then
+        rm -rf "$trying"
+        fail "$openssl holds no OpenSSL 3.5 that runs on this board, $architecture: make one with deploy/pi/openssl-bundle"
+    fi
+    run cp -a "$trying/opjoule" "$CACHE/"
+    run rm -rf "$trying"
+}
+
+try_openssl() {
+    run "$VENV/bin/python" -c '
+import sys
+from pathlib import Path
+from runner.openssl.program import OpenSsl, probe_unpacked
+found = [probe_unpacked(folder) for folder in Path(sys.argv[1]).iterdir()]
+sys.exit(not any(isinstance(each, OpenSsl) and each.has_pqc for each in found))' "$1"
 }
 
 fetch_openssl() {
@@ -70,7 +91,7 @@ build_openssl() {
     run apt-get install -y -qq --no-install-recommends build-essential perl
     run rm -rf "$work"
     run install -d -m 0755 "$work"
-    run tar -C "$work" --strip-components=1 -xf "$build"
+    run tar --no-same-owner -C "$work" --strip-components=1 -xf "$build"
     run sh -ec 'cd "$1"; ./Configure --prefix="$2" --libdir=lib no-docs no-tests shared "-Wl,-rpath,$2/lib"
         make -j"$(nproc)"; make install_sw' sh "$work" "$OPT/openssl"
     run rm -rf "$work"

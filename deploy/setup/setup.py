@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 
+from pydantic import ValidationError
 from store import Store, make_tokens
 
 from errors import SettingsError
@@ -34,15 +35,24 @@ HEALTH_FOLDER = "health"
 
 
 def members(environment: Mapping[str, str]) -> dict[str, Member]:
-    """The accounts, by the volume that their bundle goes to."""
+    """The accounts, by the volume that their bundle goes to. Raises SettingsError."""
     site, dut = environment["OPJOULE_SITE"], environment["DEMO_DUT"]
-    duts = tuple(each.strip() for each in environment["METER_DUT"].split(",") if each.strip())
     return {
         "aggregator-secrets": Member(role="aggregator", name="main", home_assistant=True),
-        "meter-secrets": Member(role="meter", site=site, name="hub", duts=duts),
+        "meter-secrets": _meter(site, environment["METER_DUT"]),
         "simulated-meter-secrets": Member(role="meter", site=site, name="simulated", duts=(dut,)),
         "runner-secrets": Member(role="runner", site=site, name=dut, duts=(dut,)),
     }
+
+
+def _meter(site: str, names: str) -> Member:
+    """The account of the service `meter`, from METER_DUT."""
+    duts = tuple(each.strip() for each in names.split(",") if each.strip())
+    try:
+        return Member(role="meter", site=site, name="hub", duts=duts)
+    except ValidationError as error:
+        said = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise SettingsError(f"METER_DUT={names} is no list of DUTs with commas: {said}") from None
 
 
 def make_secrets(volumes: Path, environment: Mapping[str, str], now: datetime) -> None:
@@ -51,7 +61,7 @@ def make_secrets(volumes: Path, environment: Mapping[str, str], now: datetime) -
     hosts = tuple(dict.fromkeys((*outside, *INSIDE)))
     if not outside:
         print("HUB_HOSTS is empty: boards elsewhere cannot join before it names this host as they reach it")
-    folder, broker = volumes / "fleet", volumes / "broker-secrets"
+    accounts, folder, broker = members(environment), volumes / "fleet", volumes / "broker-secrets"
     if not (folder / "private/fleet.json").exists():
         create(folder, hosts, PORT, broker, now)
         print(f"made the fleet's authority; the broker is {', '.join(hosts)}")
@@ -59,7 +69,7 @@ def make_secrets(volumes: Path, environment: Mapping[str, str], now: datetime) -
         if fleet.register.hosts != hosts or fleet.register.server_until - now < RENEW_BEFORE:
             fleet.renew(hosts, now)
             print(f"new certificate for the broker: {', '.join(hosts)}; restart it if it runs")
-        for volume, member in members(environment).items():
+        for volume, member in accounts.items():
             hand_out(_bundle(fleet, folder, member, now), volumes / volume)
         check = broker / HEALTH_FOLDER
         hand_out(_bundle(fleet, folder, HEALTH, now), check)
@@ -120,8 +130,8 @@ def make_store(volumes: Path, environment: Mapping[str, str], renew: bool) -> No
         url=environment["OPJOULE_INFLUX_URL"],
         org=environment["OPJOULE_INFLUX_ORG"],
         bucket=environment["OPJOULE_INFLUX_BUCKET"],
-        admin_token=keep(volumes / "fleet/influxdb_admin_token"),
-        admin_password=keep(volumes / "fleet/influxdb_admin_password"),
+        admin_token=keep(volumes / "influxdb-admin/influxdb_admin_token"),
+        admin_password=keep(volumes / "influxdb-admin/influxdb_admin_password"),
     )
     files = {
         "write": volumes / "aggregator-secrets/influx_token",

@@ -87,7 +87,7 @@ def _set_up(store: Store) -> Iterator[str]:
     elif store.call("GET", "/api/v2/buckets?limit=1", store.admin_token)[0] == 401:
         raise SettingsError(
             f"InfluxDB at {store.url} was set up by someone else: put its administrator's token into the volume "
-            "`fleet` as influxdb_admin_token, or remove the volume `influxdb-data` with all that is in it"
+            "`influxdb-admin` as influxdb_admin_token, or remove the volume `influxdb-data` with all that is in it"
         )
 
 

@@ -21,7 +21,7 @@ class JournalResults:
         """Store results, and that these trains are no longer held (by the deadline: `overdue`), in one transaction."""
         with self._file.transaction():
             for result in results:
-                previous_ns = self._previous_start(result)
+                previous_ns = self.start_of(result.event_id, result.meter)
                 cursor = self._file.db.execute(
                     "INSERT INTO results (event_id, meter, revision, site, dut, run_id, operation, parameter_set,"
                     " backend, start_ns, quality, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -46,12 +46,18 @@ class JournalResults:
                 "UPDATE events SET done=1, overdue=? WHERE event_id=?", [(int(overdue), str(each)) for each in done]
             )
 
-    def _previous_start(self, result: EnergyResult) -> int | None:
+    def start_of(self, event_id: UUID, meter: str | None) -> int | None:
+        """Where the last revision of a train's result at this meter begins; None where there is none."""
         row = self._file.db.execute(
             "SELECT start_ns FROM results WHERE event_id=? AND meter=? ORDER BY revision DESC LIMIT 1",
-            (str(result.event_id), result.meter or ""),
+            (str(event_id), meter or ""),
         ).fetchone()
         return None if row is None else int(row[0])
+
+    def has_meter(self, event_id: UUID) -> bool:
+        """Whether a meter has a result for this train: then the one without a meter counts no more."""
+        wanted = "SELECT 1 FROM results WHERE event_id=? AND meter<>'' LIMIT 1"
+        return self._file.db.execute(wanted, (str(event_id),)).fetchone() is not None
 
     def after(self, row: int, limit: int) -> list[tuple[int, EnergyResult]]:
         """The first results stored after a row, with their rows: last revisions only."""

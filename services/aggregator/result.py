@@ -90,10 +90,13 @@ def without_meter(event: OperationEvent, revision: int, software: str) -> Energy
     return _result(event, None, quality, flags, judge(flags, invalid)[1], revision, software)
 
 
-def not_computable(event: OperationEvent, revision: int, software: str) -> EnergyResult:
-    """The result of a train whose numbers break the arithmetic: no energy, and no other train waits for it."""
-    quality, reason = judge({"not_computable"}, True)
-    return _result(event, None, quality, {"not_computable"}, reason, revision, software)
+def not_computable(event: OperationEvent, view: MeterView, revision: int, software: str) -> EnergyResult:
+    """The result of a train whose numbers break the arithmetic at a meter: no energy, and no other train waits."""
+    simulated = view.kind == "simulated"
+    flags: set[Flag] = {"not_computable", "simulated"} if simulated else {"not_computable"}
+    quality, reason = judge(flags, True)
+    meter = {"meter": view.meter, "meter_model": view.model, "meter_kind": view.kind, "simulated": simulated}
+    return _result(event, None, quality, flags, reason, revision, software, meter)
 
 
 def without_samples(event: OperationEvent, revision: int, software: str) -> EnergyResult:

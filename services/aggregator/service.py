@@ -14,7 +14,7 @@ from aggregator.join import Finished, Held, Joiner
 from aggregator.journal import Arrival, Journal, held_of
 from aggregator.journal_tables import ResultFilter
 from aggregator.receipts import receipts
-from aggregator.result import not_computable, of_train, without_meter, without_samples
+from aggregator.result import MeterView, not_computable, of_train, without_meter, without_samples
 from aggregator.settings import AggregatorSettings
 from aggregator.sinks.home_assistant import HomeAssistant
 from aggregator.sinks.outbox import StoreOutbox
@@ -203,12 +203,7 @@ class Aggregator:
     def _compute(self, event: OperationEvent) -> list[EnergyResult]:
         if event.dut in self._settings.without_meter:
             return [without_meter(event, 1, SOFTWARE)]
-        views = self._views.of(event)
-        try:
-            return [of_train(event, view, 1, SOFTWARE) for view in views] or [without_samples(event, 1, SOFTWARE)]
-        except (ArithmeticError, ValueError) as error:
-            log.warning("train %s of %s cannot be computed: %s", event.event_id, event.dut, error)
-            return [not_computable(event, 1, SOFTWARE)]
+        return [_of_view(event, view) for view in self._views.of(event)] or [without_samples(event, 1, SOFTWARE)]
 
     def _revise_crypto(self, null: EnergyResult) -> None:
         """A new null train is the nearest one for some trains that have a result already."""
@@ -222,6 +217,14 @@ class Aggregator:
             if again is not None:
                 revised.append(again)
         self._journal.results.store(revised)
+
+
+def _of_view(event: OperationEvent, view: MeterView) -> EnergyResult:
+    try:
+        return of_train(event, view, 1, SOFTWARE)
+    except (ArithmeticError, ValueError) as error:
+        log.warning("train %s of %s cannot be computed for %s: %s", event.event_id, event.dut, view.meter, error)
+        return not_computable(event, view, 1, SOFTWARE)
 
 
 def _revised(result: EnergyResult, previous: EnergyResult | None, newest: int) -> EnergyResult | None:

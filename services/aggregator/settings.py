@@ -1,6 +1,8 @@
 """Settings of the aggregator."""
 
+import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
@@ -30,9 +32,13 @@ class InfluxSettings(Settings):
     @field_validator("influx_url")
     @classmethod
     def _is_http(cls, url: str | None) -> str | None:
-        if url is not None and not url.startswith(("http://", "https://")):
+        if url is None:
+            return None
+        if not url.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
-        return url.rstrip("/") if url else url
+        if not _has_address(url):
+            raise ValueError("must be http://HOST[:PORT] or https://HOST[:PORT], with a port from 1 to 65535")
+        return url.rstrip("/")
 
     def influx_token(self) -> str:
         """The token; empty where none is set. Raises SettingsError for a file that cannot be read or is empty."""
@@ -46,6 +52,17 @@ class InfluxSettings(Settings):
         if not lines or not lines[0].strip():
             raise SettingsError(f"InfluxDB token file {self.influx_token_file} is empty")
         return lines[0].strip()
+
+
+def _has_address(url: str) -> bool:
+    """Whether a server could be there: a host, a port if any, a path if any, nothing else."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError:
+        return False
+    return bool(host) and port != 0 and not parts.query and not parts.fragment and not re.search(r"[\s\x00-\x1f]", url)
 
 
 class AggregatorSettings(BrokerSettings, InfluxSettings):

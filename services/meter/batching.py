@@ -16,7 +16,7 @@ CURRENT_RANGE_A = (0.0, 7.0)
 """What the meters can measure; a stale frame of an FNB58 really said 188.7 V and 170.4 A."""
 POWER_RANGE_W = (-0.1, 250.0)
 """A little more than voltage times current can be, and a little below zero for an offset of the meter."""
-_END_OF_TIME_NS = 2**63
+_END_OF_TIME_NS = 2**62
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from opjoule.dashboards.provisioning import influxdb
 OURS = "opjoule grafana push"
 """Begins the message of every version of a dashboard that we saved."""
 _COMPARED = ("type", "url", "access")
+_BUCKET = "opjoule"
+"""What a new data source reads where no bucket is given."""
 
 
 class RefusedError(SettingsError):
@@ -58,11 +60,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What the data source leads to; without `authorization` Grafana keeps the one that it has."""
+    """What the data source is to lead to; of what is not given Grafana keeps the one that it has."""
 
-    url: str
-    bucket: str
+    url: str | None
+    bucket: str | None
     authorization: str = ""
+
+    def wanted(self, found: Mapping[str, Any]) -> Json:
+        """The data source as it should be, where `found` is there. Raises SettingsError where neither has a URL."""
+        url = self.url or found.get("url")
+        if not url:
+            raise SettingsError("the data source has no address of InfluxDB yet: give --grafana-influx-url")
+        bucket = self.bucket or found.get("jsonData", {}).get("dbName") or _BUCKET
+        return influxdb(url, bucket, self.authorization)
 
 
 def push(client: Client, store: Store, overwrite: bool) -> Iterator[Step]:
@@ -77,14 +87,14 @@ def push(client: Client, store: Store, overwrite: bool) -> Iterator[Step]:
 def check(client: Client, store: Store) -> Iterator[Step]:
     """Whether everything is there as `push` leaves it, and whether the data source answers. Changes nothing."""
     yield from _alive(client)
-    found = client.find(f"/datasources/uid/{DATASOURCE_UID}")
+    found = _find(client, f"/datasources/uid/{DATASOURCE_UID}")
     if found is None:
         yield Step("data source", "missing: run `opjoule grafana push`", problem=True)
     else:
         differs = _differences(found, store)
         yield Step("data source", differs or "as it should be", problem=bool(differs))
         yield _datasource_health(client)
-    folder = client.find(f"/folders/{FOLDER_UID}")
+    folder = _find(client, f"/folders/{FOLDER_UID}")
     yield Step(_folder_name(), "there" if folder else "missing: run `opjoule grafana push`", problem=folder is None)
     for dashboard in DASHBOARDS.values():
         yield _look_at(client, dashboard)
@@ -96,7 +106,7 @@ def fingerprint(dashboard: Json) -> str:
 
 
 def _alive(client: Client) -> Iterator[Step]:
-    health = client.get("/health")
+    health = _object(client.get("/health"), "/health")
     database = health.get("database", "unknown")
     if database != "ok":
         raise SettingsError(f"Grafana's own database is {database}: its operator must act")
@@ -105,8 +115,8 @@ def _alive(client: Client) -> Iterator[Step]:
 
 def _put_datasource(client: Client, store: Store) -> Step:
     path = f"/datasources/uid/{DATASOURCE_UID}"
-    wanted = influxdb(store.url, store.bucket, store.authorization)
-    found = client.find(path)
+    found = _find(client, path)
+    wanted = store.wanted(found or {})
     if found is None:
         client.post("/datasources", wanted)
         return Step("data source", "made")
@@ -124,14 +134,15 @@ def _put_datasource(client: Client, store: Store) -> Step:
 
 def _differences(found: Mapping[str, Any], store: Store) -> str:
     """What of the data source is not as it should be; empty where all is."""
-    wanted = influxdb(store.url, store.bucket)
-    there = {key: found.get(key) for key in _COMPARED} | {"bucket": found.get("jsonData", {}).get("dbName")}
-    should = {key: wanted[key] for key in _COMPARED} | {"bucket": store.bucket}
+    there, should = (
+        {key: source.get(key) for key in _COMPARED} | {"bucket": source.get("jsonData", {}).get("dbName")}
+        for source in (found, store.wanted(found))
+    )
     return ", ".join(f"{key} is {there[key]!r}, not {should[key]!r}" for key in should if there[key] != should[key])
 
 
 def _datasource_health(client: Client) -> Step:
-    answer = client.find(f"/datasources/uid/{DATASOURCE_UID}/health")
+    answer = _find(client, f"/datasources/uid/{DATASOURCE_UID}/health")
     if answer is None:
         return Step("InfluxDB through Grafana", "this Grafana has no health check for data sources")
     good = answer.get("status") == "OK"
@@ -140,7 +151,7 @@ def _datasource_health(client: Client) -> Step:
 
 
 def _put_folder(client: Client) -> Step:
-    if client.find(f"/folders/{FOLDER_UID}") is not None:
+    if _find(client, f"/folders/{FOLDER_UID}") is not None:
         return Step(_folder_name(), "unchanged")
     try:
         client.post("/folders", {"uid": FOLDER_UID, "title": FOLDER_TITLE})
@@ -153,7 +164,7 @@ def _put_folder(client: Client) -> Step:
 
 def _put_dashboard(client: Client, dashboard: Json, overwrite: bool) -> Step:
     name, mark = _name(dashboard), f"{OURS} {fingerprint(dashboard)}"
-    found = client.find(f"/dashboards/uid/{dashboard['uid']}")
+    found = _find(client, f"/dashboards/uid/{dashboard['uid']}")
     if found is not None and found.get("meta", {}).get("provisioned"):
         return Step(name, "is provisioned from files: change those, Grafana refuses to save it", problem=True)
     last = _last_message(client, dashboard) if found is not None else ""
@@ -173,7 +184,7 @@ def _put_dashboard(client: Client, dashboard: Json, overwrite: bool) -> Step:
 
 def _look_at(client: Client, dashboard: Json) -> Step:
     name = _name(dashboard)
-    found = client.find(f"/dashboards/uid/{dashboard['uid']}")
+    found = _find(client, f"/dashboards/uid/{dashboard['uid']}")
     if found is None:
         return Step(name, "missing: run `opjoule grafana push`", problem=True)
     if found.get("meta", {}).get("provisioned"):
@@ -190,6 +201,18 @@ def _last_message(client: Client, dashboard: Json) -> str:
     answer = client.find(f"/dashboards/uid/{dashboard['uid']}/versions?limit=1")
     versions: Sequence[Mapping[str, Any]] = answer.get("versions", []) if isinstance(answer, dict) else answer or []
     return str(versions[0].get("message", "")) if versions else ""
+
+
+def _find(client: Client, path: str) -> Mapping[str, Any] | None:
+    """The object there, None for 404. Raises UnreachableError for what is no object."""
+    answer = client.find(path)
+    return None if answer is None else _object(answer, path)
+
+
+def _object(answer: Any, path: str) -> Mapping[str, Any]:
+    if not isinstance(answer, dict):
+        raise UnreachableError(f"the answer to GET /api{path} is not Grafana's: JSON, but no object")
+    return answer
 
 
 def _name(dashboard: Json) -> str:

@@ -21,10 +21,17 @@ class GrafanaSettings(Settings):
     grafana_ca_file: Annotated[
         Path | None, Field(description="certificates that Grafana is checked against (PEM); else those of the system")
     ] = None
-    grafana_influx_url: Annotated[str, Field(description="InfluxDB, as Grafana reaches it")] = "http://influxdb:8086"
+    grafana_influx_url: Annotated[
+        str | None, Field(min_length=1, description="InfluxDB, as Grafana reaches it; without it the one there is kept")
+    ] = None
     grafana_influx_bucket: Annotated[
-        str, Field(min_length=1, description="bucket (InfluxDB 1 and 3: database) that Grafana reads")
-    ] = "opjoule"
+        str | None,
+        Field(
+            min_length=1,
+            description="bucket (InfluxDB 1 and 3: database) that Grafana reads; without it the one there is kept, and"
+            " a new data source reads opjoule",
+        ),
+    ] = None
     grafana_influx_token_file: Annotated[
         Path | None, Field(description="file with a token that may read the bucket; without it the one there is kept")
     ] = None

@@ -163,7 +163,7 @@ def _retention(bucket: Bucket, oldest_ns: int | None, now_ns: int) -> Finding:
     if bucket.retention_s < age_s:
         data = f"the oldest result in the journal is {age_s / 86_400:.3g} days old"
         text = f"{kept} and {data}: the operator must lengthen it, else InfluxDB refuses what is older"
-        return Finding("warning", "retention", text)
+        return Finding("error", "retention", text)
     if bucket.retention_s < YEAR_S:
         return Finding(
             "warning", "retention", f"{kept}, less than a year: the operator must lengthen it to keep results"

@@ -5,10 +5,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
+from http.client import HTTPException
 from typing import Any, Literal
 from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    Request,
+)
 
 _DURATION = re.compile(r"(\d+)([wdhms])")
 _UNIT_S = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
@@ -64,7 +72,7 @@ class Api:
     def __init__(self, url: str, token: str, timeout_s: float) -> None:
         self._url, self._timeout_s = url, timeout_s
         self._headers = {"Authorization": f"Token {token}"} if token else {}
-        self._opener = build_opener(ProxyHandler({}))  # as the client that writes
+        self._opener = _opener()
 
     def server(self) -> Server:
         """What answers: `/health` in 1.8 and 2.x, `/ping` in all."""
@@ -116,6 +124,16 @@ class Api:
         except HTTPError as error:
             with error:
                 return _Reply(error.code, _lower(error.headers), error.read().decode("utf-8", "replace"))
+        except HTTPException as error:
+            raise OSError(f"no HTTP: {type(error).__name__}") from None
+
+
+def _opener() -> OpenerDirector:
+    """Neither proxies, as in the client that writes, nor redirects: the token is for the host that was given."""
+    opener = OpenerDirector()
+    for handler in (HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
+        opener.add_handler(handler)
+    return opener
 
 
 def _lower(headers: Message) -> dict[str, str]:

@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from aggregator.clocks import Timeline, place
+from aggregator.intake import parse_status
 from bus.interface import Received
+from errors import ContractError
 from schemas import EnergyResult, OperationEvent, SampleBatch, ServiceStatus, parse_topic
 
 RESULTS_KEPT = 5
 Board = tuple[str, str]
 News = SampleBatch | EnergyResult | OperationEvent | ServiceStatus
-_MODELS: dict[str, type[SampleBatch] | type[EnergyResult] | type[OperationEvent] | type[ServiceStatus]] = {
+_MODELS: dict[str, type[SampleBatch] | type[EnergyResult] | type[OperationEvent]] = {
     "samples": SampleBatch,
     "results": EnergyResult,
     "operations": OperationEvent,
-    "status": ServiceStatus,
 }
 
 
@@ -89,15 +90,9 @@ class Watched:
         """What is news of a board that is watched, with its site; what cannot be read is the aggregator's business."""
         found = []
         for message in messages:
-            address = parse_topic(message.topic)
-            if address is None or address.kind not in _MODELS:
-                continue
-            try:
-                news: News = _MODELS[address.kind].model_validate_json(message.payload)
-            except ValidationError:
-                continue
-            if self._note(address.site, news):
-                found.append((address.site, news))
+            heard = _heard(message)
+            if heard is not None and self._note(*heard):
+                found.append(heard)
         return found
 
     def _note(self, site: str, news: News) -> bool:
@@ -128,3 +123,19 @@ class Watched:
 
     def _wanted(self, dut: str) -> bool:
         return self.dut is None or dut == self.dut
+
+
+def _heard(message: Received) -> tuple[str, News] | None:
+    """Site and news; None where it cannot be read, or where the payload claims to be of another than its topic."""
+    address = parse_topic(message.topic)
+    if address is None:
+        return None
+    try:
+        if address.kind == "status":
+            return parse_status(message.topic, message.payload)
+        if address.kind not in _MODELS:
+            return None
+        news = _MODELS[address.kind].model_validate_json(message.payload)
+    except (ContractError, ValidationError):
+        return None
+    return (address.site, news) if (news.site, news.dut) == (address.site, address.dut) else None

@@ -42,7 +42,11 @@ class Make:
             parameter_set="ML-DSA-65",
             backend="cli",
             timeline_id="t1",
-            segments=(Segment(kind="load", start_ns=10**18, end_ns=10**18 + 10**9, repetitions=5),),
+            segments=(
+                Segment(kind="idle", start_ns=10**18 - 10**9, end_ns=10**18),
+                Segment(kind="load", start_ns=10**18, end_ns=10**18 + 10**9, repetitions=5),
+                Segment(kind="idle", start_ns=10**18 + 10**9, end_ns=10**18 + 2 * 10**9),
+            ),
             guard_s=0.1,
             repetitions_verified=5,
             board=Board(model="test", architecture="x86_64", bits=64, openssl="3.5"),

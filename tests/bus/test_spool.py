@@ -100,7 +100,7 @@ def test_a_message_put_twice_is_kept_once(make: Make) -> None:
 
 @given(
     seqs=st.sets(st.integers(0, 60), max_size=40),
-    spans=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2**63 - 1) | st.integers(0, 60)), max_size=6),
+    spans=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2**62 - 1) | st.integers(0, 60)), max_size=6),
     events=st.sets(st.integers(1, 10)),
     named=st.sets(st.integers(1, 20)),
 )

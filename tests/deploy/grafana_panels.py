@@ -31,6 +31,7 @@ class View:
         """The query as it is sent."""
         times = f"time >= {self.start_ms}ms and time <= {self.end_ms}ms"
         text = query.replace("$timeFilter", times).replace("$__interval", self.interval)
+        text = re.sub(r"\$\{(\w+):raw\}", lambda found: self.values[found[1]][0], text)
         return re.sub(r"\$\{(\w+):regex\}", lambda found: self._regex(found[1]), text)
 
     def _regex(self, name: str) -> str:

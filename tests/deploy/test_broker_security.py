@@ -312,6 +312,20 @@ def test_a_session_is_not_handed_over_with_what_waits_in_it(site: Site) -> None:
     speaker.leave()
 
 
+def test_a_shared_group_can_be_thinned_by_anyone_as_the_page_on_security_says(site: Site, repository: Path) -> None:
+    group = f"$share/group/{PI4}/command"
+    owner, stranger = site.device("lab/pi4").connect(), site.device("lab/pi3").connect()
+    speaker = site.root("speaker")
+    for each in (owner, stranger):
+        each.subscribe(group)
+    for number in range(10):
+        speaker.publish(f"{PI4}/command", str(number).encode())
+    assert 0 < len(owner.listen(0.5)) < 10 and stranger.listen(0.2) == []
+    for each in (owner, stranger, speaker):
+        each.leave()
+    assert "any account may join any `$share/GROUP/`" in (repository / "docs/security.md").read_text("utf-8")
+
+
 # --- at the door -------------------------------------------------------------------------------------------------
 
 

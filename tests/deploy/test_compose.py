@@ -146,6 +146,23 @@ def test_secrets_are_read_by_their_one_reader_and_cannot_be_written_by_it(compos
     assert set(readers) == {name for name in compose["volumes"] if name.endswith("-secrets")}
 
 
+def test_the_step_that_talks_to_influxdb_sees_no_key_of_the_authority(compose: dict[str, Any]) -> None:
+    mounted = [volume_name(each) for each in compose["services"]["setup-influxdb"]["volumes"]]
+    assert mounted == ["influxdb-admin", "aggregator-secrets", "grafana-secrets"]
+
+
+def test_the_broker_is_made_anew_when_the_set_up_gives_it_other_files(compose: dict[str, Any]) -> None:
+    setup, broker = (compose["services"][name]["environment"] for name in ("setup", "mosquitto"))
+    assert all(broker[name] == setup[name] for name in ("HUB_HOSTS", "METER_DUT"))
+
+
+def test_two_full_queues_fit_into_the_memory_of_the_broker(compose: dict[str, Any], repository: Path) -> None:
+    conf = (repository / "deploy/mosquitto/mosquitto.conf").read_text("utf-8")
+    queue = re.search(r"^max_queued_bytes (\d+)$", conf, re.M)
+    limit = re.fullmatch(r"(\d+)g", compose["services"]["mosquitto"]["mem_limit"])
+    assert queue is not None and limit is not None and 4 * int(queue[1]) <= int(limit[1]) * 2**30
+
+
 def test_no_secret_stands_in_the_file(compose: dict[str, Any]) -> None:
     words = re.compile("password|token|secret|key", re.IGNORECASE)
     for service in compose["services"].values():

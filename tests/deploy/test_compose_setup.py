@@ -141,6 +141,15 @@ def test_without_names_of_this_host_the_set_up_says_what_that_means(repository: 
     assert done.returncode == 0 and done.stdout.startswith("HUB_HOSTS is empty: boards elsewhere cannot join")
 
 
+@pytest.mark.parametrize("value", ["PI", "", ",", "pi,services"])
+def test_boards_of_the_meter_that_cannot_be_are_one_line_before_anything_is_made(
+    repository: Path, volumes: Path, value: str
+) -> None:
+    done = run_setup(repository, volumes, "secrets", METER_DUT=value)
+    assert done.returncode == 1 and done.stderr.startswith(f"setup: METER_DUT={value} is no list of DUTs with commas: ")
+    assert len(done.stderr.splitlines()) == 1 and contents(volumes) == {}
+
+
 def store_made(repository: Path, volumes: Path, influx: Influx, *flags: str) -> subprocess.CompletedProcess[str]:
     """The second step."""
     return run_setup(repository, volumes, "influxdb", *flags, OPJOULE_INFLUX_URL=influx.url)
@@ -161,6 +170,7 @@ def test_the_aggregators_token_writes_only_and_grafanas_reads_only(
     assert influx.may(writes, "write") and not influx.may(writes, "read")
     assert influx.may(reads, "read") and not influx.may(reads, "write")
     assert influx.admin not in (writes, reads) and influx.admin not in done.stdout
+    assert (volumes / "influxdb-admin/influxdb_admin_token").read_text() == influx.admin
 
 
 def test_the_second_set_up_of_influxdb_makes_nothing(repository: Path, volumes: Path, influx: Influx) -> None:
@@ -203,7 +213,7 @@ def test_an_influxdb_whose_volume_was_removed_is_set_up_again_with_new_tokens(
 @pytest.mark.parametrize(
     ("trouble", "line"),
     [
-        ("foreign", "was set up by someone else: put its administrator's token into the volume `fleet`"),
+        ("foreign", "was set up by someone else: put its administrator's token into the volume `influxdb-admin`"),
         ("bucket", "has no bucket 'gone': make it there, or correct its name"),
         ("org", "has no organisation 'gone': make it there, or correct its name"),
         ("down", "does not answer"),
@@ -292,7 +302,7 @@ def test_the_health_check_of_the_broker_passes_and_fails_without_its_certificate
     secrets_made(repository, volumes)
     service = parsed(repository)["services"]["mosquitto"]
     check = service["healthcheck"]["test"]
-    assert check[0] == "CMD" and service["environment"] == {"XDG_CONFIG_HOME": "/mosquitto/secrets/health"}
+    assert check[0] == "CMD" and service["environment"]["XDG_CONFIG_HOME"] == "/mosquitto/secrets/health"
     options = volumes / "broker-secrets/health/mosquitto_sub"
     with running(
         tmp_path / "data", repository / "deploy/mosquitto/mosquitto.conf", volumes / "broker-secrets"

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,6 +20,7 @@ from aggregator.clocks import Timeline
 from aggregator.result import MeterView, of_train
 from bus import BrokerAddress, MqttBus
 from opjoule.__main__ import SUBCOMMANDS
+from opjoule.fleet.fleet import SERVER_LIFE
 from opjoule.fleet.members import Member
 from opjoule.local_broker import available
 from schemas import EnergyResult
@@ -38,7 +40,7 @@ NOT_RUN = {
     "echo": "a setting, whose name is checked",
     "deploy/pi/openssl-bundle": "fetches packages: shellcheck and its words are checked",
 }
-COMPOSE_WITHOUT_A_CONTAINER = {"up", "down", "stop", "ps", "logs", "kill", "restart"}
+COMPOSE_WITHOUT_A_CONTAINER = {"up", "down", "stop", "ps", "logs", "kill", "restart", "rm"}
 """They need Docker's daemon: their services, profiles and words are checked."""
 
 
@@ -99,7 +101,9 @@ def test_docker_compose_is_asked_for_services_and_profiles_that_exist(line: Line
         words = words[2:]
     action, *rest = words
     assert action in COMPOSE_WITHOUT_A_CONTAINER | {"run"}
-    if action in ("kill", "restart", "logs"):
+    if action == "rm":
+        assert rest[:2] == ["--stop", "--force"] and all("profiles" in compose["services"][name] for name in rest[2:])
+    elif action in ("kill", "restart", "logs"):
         named = [word for word in rest if word in compose["services"]]
         assert named and set(rest) - set(named) <= {"--signal", "SIGHUP", "--tail", "20"}
     elif action != "run":
@@ -128,23 +132,51 @@ def volumes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_commands_in_containers_do_what_the_pages_say_in_their_order(volumes: Path, tmp_path: Path) -> None:
-    ran = 0
+    ran, backup = 0, tmp_path / "backup.tar"
     for line in in_containers():
         words = [word.replace("/volumes", str(volumes)) for word in line.words]
         if words[0] == "python":
             continue  # test_compose_setup.py renews tokens
         if words[0] == "opjoule":
             words = [sys.executable, "-m", *words]
-        with (tmp_path / "in.tar").open("wb+") as given:
-            if words[0] == "tar" and "-xf" in words:
-                subprocess.run(["tar", "-C", str(volumes), "-cf", "-", "."], stdout=given, check=True, timeout=60)
-                given.seek(0)
-            done = subprocess.run(words, stdin=given, capture_output=True, check=False, timeout=60)
+        given = backup.read_bytes() if "-xf" in words else b""
+        done = subprocess.run(words, input=given, capture_output=True, check=False, timeout=60)
         assert done.returncode == 0, (line, done.stderr)
+        if words[0] == "sh":
+            backup.write_bytes(done.stdout)
         ran += 1
     assert ran >= 12
     accounts = {file.name for file in (volumes / "fleet/bundles").iterdir()}
     assert {"lab.pi4", "lab.meter.bench", "reader.ann", "operator.ann", "reader.home"} <= accounts
+    with tarfile.open(backup) as archive:
+        inside = {name.partition("/")[0] for name in archive.getnames()}
+    assert inside == set(parsed(ROOT)["volumes"]), (
+        "not the folder that holds them: it is root's, and tar would set its time"
+    )
+
+
+def test_taking_the_demo_away_leaves_the_hub() -> None:
+    section = (ROOT / "docs/install.md").read_text("utf-8").partition("## The hub")[2].partition("\n## ")[0]
+    away = [line for line in section.splitlines() if line.startswith("docker compose --profile demo ")][1:]
+    assert away == ["docker compose --profile demo rm --stop --force runner simulated-meter"]
+
+
+def test_the_life_of_the_brokers_certificate_is_the_one_on_the_page() -> None:
+    text = (ROOT / "docs/operate.md").read_text("utf-8")
+    margin = re.search(
+        r"^RENEW_BEFORE = timedelta\(days=(\d+)\)$", (ROOT / "deploy/setup/setup.py").read_text("utf-8"), re.M
+    )
+    assert margin is not None and f"less than {margin[1]} days are left" in text
+    assert f"ends after {SERVER_LIFE.days} days" in text
+
+
+def test_the_limits_of_the_broker_are_those_on_the_page() -> None:
+    text = (ROOT / "docs/security.md").read_text("utf-8")
+    conf = (ROOT / "deploy/mosquitto/mosquitto.conf").read_text("utf-8")
+    queue = re.search(r"^max_queued_bytes (\d+)$", conf, re.M)
+    limit = parsed(ROOT)["services"]["mosquitto"]["mem_limit"]
+    assert queue is not None and f"{int(queue[1]) // 2**20} MiB (`max_queued_bytes`)" in text
+    assert f"limit of memory ({limit.removesuffix('g')} GB" in text
 
 
 @pytest.fixture

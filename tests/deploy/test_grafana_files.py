@@ -17,12 +17,19 @@ from opjoule.dashboards import DASHBOARDS
 from opjoule.dashboards.alerts import RULES, alert_rules
 from opjoule.dashboards.command import FOLDER, run, stale, write
 from opjoule.dashboards.parts import DATASOURCE, DATASOURCE_UID, FOLDER_UID
-from opjoule.dashboards.queries import CRYPTO_VALID, REAL_POWER, SIMULATED, SIMULATED_POWER, VALID, unit_of
+from opjoule.dashboards.queries import CRYPTO_VALID, REAL_POWER, SHAM, SIMULATED, SIMULATED_POWER, VALID, unit_of
 
 Json = dict[str, Any]
 PANELS = [(name, panel) for name, dashboard in DASHBOARDS.items() for panel in dashboard["panels"]]
 WANTED_VARIABLES = {"site", "board", "algorithm", "operation", "variant", "quality"}
 _COLUMN = re.compile(r'(?:(\w+)\()?"(\w+)"\)? AS "([^"]+)"')
+_APART = {
+    '"power"': {"site", "dut", "meter"},
+    '"operation_energy"': {
+        *("site", "dut", "meter", "model", "arch", "bits", "parameter_set", "variant", "backend", "openssl"),
+    },
+}
+"""Tags that an average is grouped by; algorithm and category follow from the set, of operations one is chosen."""
 _SHOWS_POWER = re.compile(r'FROM "(power|comparison)"|net_|crypto_|_w"|meter_kind')
 
 
@@ -92,6 +99,7 @@ def faults(panel: Json) -> Iterator[str]:
     yield from _unit_faults(panel)
     for target in panel["targets"]:
         yield from query_faults(target["query"])
+        yield from _average_faults(target["query"], {each for each in ("dut",) if panel.get("repeat") == "board"})
     yield from _simulated_faults(panel)
 
 
@@ -102,6 +110,19 @@ def query_faults(query: str) -> Iterator[str]:
         yield "an energy without valid = 1"
     if "crypto_j" in query and CRYPTO_VALID not in query:
         yield "a crypto energy without crypto_valid = 1"
+
+
+def _average_faults(query: str, fixed: set[str]) -> Iterator[str]:
+    """An average over boards, meters or kinds of power that differ, or over operations that do."""
+    figures, _, rest = query.partition(" FROM ")
+    tags = next((tags for start, tags in _APART.items() if rest.startswith(start)), set())
+    if "mean(" not in figures or not tags:
+        return
+    if REAL_POWER not in query and SIMULATED_POWER not in query:
+        yield "an average over measured and SIMULATED power"
+    tags = _APART['"power"'] if SHAM in query else tags
+    if missing := tags - fixed - set(re.findall(r'"(\w+)"', query.rpartition("GROUP BY")[2])):
+        yield f"an average over every {', '.join(sorted(missing))}"
 
 
 def _unit_faults(panel: Json) -> Iterator[str]:
@@ -166,7 +187,18 @@ def _broken(title: str, change: str) -> Json:
         ("Power of every board", '"unit": "watt" -> "unit": "joule"', "mean has unit 'joule', not 'watt'"),
         ("Power of every board", '"description" -> "text"', "no description"),
         ("Power of every board", "opjoule-influxdb -> other", "another data source"),
-        ("Power of every board", "SIMULATED $tag_dut -> $tag_dut", "query B: SIMULATED is not told apart"),
+        ("Power of every board", "SIMULATED $tag_site -> $tag_site", "query B: SIMULATED is not told apart"),
+        (
+            "Power of every board",
+            r"BY time($__interval), \"site\" -> BY time($__interval)",
+            "an average over every site",
+        ),
+        ("Power of $board", r"\"simulated\" = 0 AND  -> ", "an average over measured and SIMULATED power"),
+        (
+            "Net energy per operation, all trains in the time range",
+            r"\"model\", \"arch\",  -> ",
+            "an average over every arch, model",
+        ),
         ("Last results", '"value": "joule" -> "value": "watt"', "net J/op has unit 'watt', not 'joule'"),
         ("Last results", r"\"valid\" = 1 AND  -> ", "an energy without valid = 1"),
         ("Last results", '"text": "SIMULATED" -> "text": "x"', "query A: SIMULATED is not told apart"),

@@ -23,6 +23,7 @@ pytestmark = [
 ]
 HOUR_MS = 3_600_000
 CHOSEN = {
+    "site": ["lab"],
     "board_a": ["pi4"],
     "board_b": ["zero64"],
     "model": ["Raspberry Pi Zero 2 W"],
@@ -33,6 +34,7 @@ CHOSEN = {
     "operation": ["keygen"],
     "variant": ["none"],
     "backend": ["cli"],
+    "power": ["0"],
 }
 """Where a dashboard lets one value be chosen; all of the others."""
 PANELS = [(name, panel) for name, dashboard in DASHBOARDS.items() for panel in dashboard["panels"]]

@@ -1,6 +1,7 @@
 """The installer for boards, on fake roots: every branch, by what it calls and what it leaves."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -154,6 +155,45 @@ def test_a_bundle_may_come_as_an_archive(board: Board, runner_bundle: Path, tmp_
     assert (board.root / "etc/opjoule/runner/client.key").read_bytes() == (runner_bundle / "client.key").read_bytes()
 
 
+def test_what_is_wrong_with_a_bundle_is_one_line_before_anything_is_changed(
+    board: Board, fleet: Path, runner_bundle: Path, tmp_path: Path
+) -> None:
+    for name, folder in (("all", fleet / "bundles"), ("other", fleet / "broker")):
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as made:
+            made.add(folder, name)
+    (tmp_path / "junk.tar").write_text("junk")
+    before = board.files()
+    for bundle, line in (
+        (fleet / "bundles/lab.meter.hub", "is of lab/meter/hub, no runner: make one on the hub"),
+        (fleet / "bundles/aggregator.main", "is of aggregator.main, no runner"),
+        (tmp_path / "all.tar", "holds several bundles"),
+        (tmp_path / "other.tar", "is no bundle of opjoule fleet add: it has no opjoule.env"),
+        (tmp_path / "junk.tar", "is no bundle of opjoule fleet add: tar cannot read it"),
+    ):
+        refused = board.install("runner", "--bundle", bundle)
+        assert refused.returncode == 1 and refused.stderr.startswith(f"install: {bundle} {line}")
+        assert len(refused.stderr.splitlines()) == 1
+    assert "is of lab/pi4, no meter" in board.install("meter", "--bundle", runner_bundle).stderr
+    assert board.files() == before and "apt-get" not in board.called()
+
+
+def test_an_installation_that_fails_leaves_no_secret_behind(board: Board, runner_bundle: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "pi4.tar"
+    with tarfile.open(archive, "w") as made:
+        made.add(runner_bundle, "lab.pi4")
+    scratch = tmp_path / "scratch"
+    board.tool("mktemp", f"mkdir -m 700 {scratch} && echo {scratch}")
+    board.tool("useradd", f"ls {scratch} >>$CALLS; exit 1")
+    assert board.install("runner", "--bundle", archive).returncode == 1
+    assert "lab.pi4" in board.called() and not scratch.exists()
+
+
+def test_your_settings_are_never_open_to_others(board: Board, runner_bundle: Path) -> None:
+    board.tool("chgrp", 'stat -c "local.env is %a" "$2" >>"$CALLS"')
+    succeeded(board.install("runner", "--bundle", runner_bundle, "--set", "OPJOULE_PLAN=all"))
+    assert "local.env is 600" in board.called()
+
+
 def test_a_second_run_keeps_what_is_yours_and_needs_no_bundle(board: Board, runner_bundle: Path) -> None:
     succeeded(
         board.install("runner", "--bundle", runner_bundle, "--set", "OPJOULE_PLAN=all", "--set", "OPJOULE_SEED=1")
@@ -173,6 +213,7 @@ def test_a_dry_run_says_all_and_changes_nothing(board: Board, runner_bundle: Pat
     assert not any(line.startswith(changing) for line in board.called().splitlines())
     for wanted in ("apt-get install", "useradd", "venv/bin/pip install", "etc/opjoule/runner/client.key", "systemctl"):
         assert f"{wanted}" in said
+    assert said.endswith("install: opjoule-runner would be installed\n")
     assert all(line.startswith(("would run: ", "install: ")) for line in said.splitlines())
 
 
@@ -231,7 +272,36 @@ def test_a_bundle_of_openssl_from_the_hub_is_put_where_the_runner_looks(
         board.install("runner", "--bundle", runner_bundle, "--openssl", archive)
     )
     assert "opt/opjoule/cache/opjoule/openssl/trixie-arm64/usr/bin/openssl" in board.files()
+    assert "venv-python -c" in board.called(), "it was tried"
+    assert not (board.root / "opt/opjoule/cache/trying").exists()
     assert "OpenSSL: the one installed before" in succeeded(board.install("runner"))
+
+
+@pytest.mark.parametrize("is_archive", [True, False])
+def test_a_bundle_of_openssl_that_does_not_run_here_is_refused_and_not_kept(
+    board: Board, runner_bundle: Path, tmp_path: Path, is_archive: bool
+) -> None:
+    board.has("12", "arm64", "aarch64", "3.0.16")
+    board.fetches = "1"
+    archive = tmp_path / "openssl.tar"
+    archive.write_text("junk")
+    if is_archive:
+        (tmp_path / "trixie-armhf/usr/bin").mkdir(parents=True)
+        with tarfile.open(archive, "w") as made:
+            made.add(tmp_path / "trixie-armhf", "trixie-armhf")
+    refused = board.install("runner", "--bundle", runner_bundle, "--openssl", archive)
+    line = f"install: {archive} holds no OpenSSL 3.5 that runs on this board, arm64: make one"
+    assert refused.returncode == 1 and refused.stderr.splitlines()[-1].startswith(line)
+    assert not any("cache" in name for name in board.files()) and "systemctl" not in board.called()
+    assert not (board.root / "opt/opjoule/cache/opjoule").exists()
+
+
+def test_what_an_archive_says_of_owners_is_not_followed(repository: Path) -> None:
+    text = "".join(
+        (repository / "deploy/pi" / name).read_text("utf-8") for name in ("install", "bundle.sh", "openssl.sh")
+    )
+    unpacking = [line for line in text.splitlines() if re.search(r"\btar .*-xf", line)]
+    assert len(unpacking) == 3 and all("tar --no-same-owner " in line for line in unpacking)
 
 
 def test_without_a_bundle_packages_of_the_boards_own_sources_are_tried(board: Board, runner_bundle: Path) -> None:
@@ -294,10 +364,22 @@ def test_uninstalling_leaves_only_what_no_aggregator_has_confirmed(
     assert board.files() == before and not (board.root / "var/lib/opjoule").exists()
 
 
+def test_uninstalling_goes_on_where_systemd_or_the_user_will_not(board: Board, runner_bundle: Path) -> None:
+    before = board.files()
+    succeeded(board.install("runner", "--bundle", runner_bundle))
+    (board.root / "etc/passwd").write_text("opjoule:x:999:999::/var/lib/opjoule:/usr/sbin/nologin\n")
+    board.tool("systemctl", "exit 1")
+    board.tool("userdel", "exit 8")
+    said = succeeded(board.install("--uninstall", "--purge"))
+    assert "systemctl cannot stop opjoule-runner; going on" in said and "the user opjoule cannot be removed" in said
+    assert board.files() - before == {"etc/passwd"}
+
+
 def test_uninstalling_can_be_rehearsed(board: Board, runner_bundle: Path) -> None:
     succeeded(board.install("runner", "--bundle", runner_bundle))
     before = board.files()
-    assert "would run: rm -rf" in succeeded(board.install("--uninstall", "--dry-run"))
+    said = succeeded(board.install("--uninstall", "--dry-run"))
+    assert "would run: rm -rf" in said and "install: would be removed" in said
     assert board.files() == before
 
 
@@ -330,7 +412,7 @@ def test_help_names_every_option_that_is_understood(board: Board, repository: Pa
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
-@pytest.mark.parametrize("script", ["install", "openssl.sh", "openssl-bundle"])
+@pytest.mark.parametrize("script", ["install", "bundle.sh", "openssl.sh", "openssl-bundle"])
 def test_shellcheck_finds_nothing(repository: Path, script: str) -> None:
     checked = subprocess.run(
         ["shellcheck", "-x", f"deploy/pi/{script}"], cwd=repository, capture_output=True, text=True, check=False,

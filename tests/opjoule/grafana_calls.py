@@ -27,6 +27,15 @@ SECOND_PUSH = [
 ]
 
 
+STORE_FLAG = "--grafana-influx-url"
+
+
 def opjoule_grafana(server: GrafanaServer, grafana_token: Path, action: str = "push", *flags: str) -> int:
-    """Exit status of `opjoule grafana ACTION` on this server."""
+    """Exit status of `opjoule grafana ACTION` on this server; a push names the store that the tests begin with."""
+    store = [STORE_FLAG, "http://influxdb:8086"] if action == "push" and STORE_FLAG not in flags else []
+    return without_store(server, grafana_token, action, *store, *flags)
+
+
+def without_store(server: GrafanaServer, grafana_token: Path, action: str, *flags: str) -> int:
+    """The same with these flags only."""
     return main(["grafana", action, "--grafana-url", server.url, "--grafana-token-file", str(grafana_token), *flags])

@@ -4,6 +4,7 @@ import argparse
 import base64
 import hashlib
 import json
+import shutil
 import stat
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ from opjoule.__main__ import main
 from opjoule.fleet import command
 from opjoule.fleet.access import access_list, rules
 from opjoule.fleet.authority import Validity, new_authority
-from opjoule.fleet.files import write_folder, write_private
+from opjoule.fleet.files import check_writable, write_folder, write_private
 from opjoule.fleet.fleet import create, opened
 from opjoule.fleet.members import Member, Register
 from opjoule.fleet.passwords import new_password, password_hash
@@ -177,11 +178,69 @@ def test_a_hash_is_the_one_that_mosquitto_computes() -> None:
 
 
 def test_a_second_account_of_one_name_is_refused_and_the_first_stays_good(made: Fleet, folder: Path) -> None:
+    made("add", "meter", "lab", "hub", "--duts", "pi4")
+    before = everything(folder)
+    status, _, said = made("add", "meter", "lab", "hub", "--duts", "pi4,pi3")
+    assert status == 2 and "lab/meter/hub is there already; for new credentials revoke it first" in said
+    assert everything(folder) == before
+
+
+def test_an_account_that_is_added_again_as_it_is_keeps_its_bundle(made: Fleet, folder: Path) -> None:
     made("add", "runner", "lab", "pi4")
     before = everything(folder)
-    status, _, said = made("add", "runner", "lab", "pi4")
-    assert status == 2 and "lab/pi4 is there already; for new credentials revoke it first" in said
-    assert everything(folder) == before
+    status, said, _ = made("add", "runner", "lab", "pi4")
+    assert status == 0 and "lab/pi4 is there already, its bundle as it was in" in said
+    changed = {name for name, content in everything(folder).items() if before[name] != content}
+    assert changed <= {"broker/crl.pem", "private/fleet.json.lock"}
+    (folder / "bundles/lab.pi4").rename(folder / "lost")
+    assert made("add", "runner", "lab", "pi4")[0] == 2, "a password that is lost cannot be given again"
+
+
+def test_an_account_whose_broker_files_could_not_be_written_is_completed_when_it_is_added_again(
+    made: Fleet, folder: Path
+) -> None:
+    kept = (folder / "broker").rename(folder / "kept")
+    (folder / "broker").touch()
+    assert made("add", "runner", "lab", "pi4")[0] == 2
+    (folder / "broker").unlink()
+    kept.rename(folder / "broker")
+    assert made("add", "runner", "lab", "pi4")[0] == 0
+    assert usernames(folder) == ["lab/pi4"] and "user lab/pi4" in (folder / "broker/acl").read_text()
+
+
+def test_a_fleet_whose_brokers_folder_cannot_be_made_is_not_made_either(
+    fleet: Fleet, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    status, _, said = fleet("init", "--host", "hub", "--broker-dir", str(tmp_path / "file/broker"))
+    assert status == 2 and "cannot make the folder" in said and said.count("\n") == 1
+    assert not (folder / "private").exists()
+    assert fleet("init", "--host", "hub")[0] == 0
+
+
+def test_a_folder_that_takes_no_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(**_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", read_only)
+    with pytest.raises(SettingsError, match=r"cannot write into the folder .*: Read-only file system"):
+        check_writable(tmp_path)
+
+
+def test_a_fleet_that_was_copied_writes_into_its_own_folder(made: Fleet, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    before = everything(folder)
+    assert main(["fleet", "add", "runner", "lab", "pi4", "--dir", str(copy)]) == 0
+    assert usernames(copy) == ["lab/pi4"] and everything(folder) == before
+
+
+@pytest.mark.parametrize("content", ["", "junk", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
+@pytest.mark.parametrize("name", ["ca.key", "ca.pem"])
+def test_a_damaged_authority_is_one_line(made: Fleet, folder: Path, name: str, content: str) -> None:
+    (folder / "private" / name).write_text(content)
+    status, _, said = made("list")
+    assert status == 2 and f"private/{name}, is not one that opjoule made" in said and said.count("\n") == 1
 
 
 def test_revoking_takes_password_access_and_certificate_and_may_be_repeated(made: Fleet, folder: Path) -> None:
@@ -261,6 +320,10 @@ def test_the_list_warns_before_the_end_and_fails_after_it(
     [
         ("add runner lab services", "'services' is reserved"),
         ("add runner Lab pi4", "site: "),
+        ("add runner reader ann", "site: 'reader' is the name of a role and cannot name a site"),
+        ("add meter operator hub --duts pi4", "site: 'operator' is the name of a role"),
+        ("add runner aggregator main", "site: 'aggregator' is the name of a role"),
+        ("add reader ann --site meter", "site: 'meter' is the name of a role"),
         ("add runner lab pi/4", "name: "),
         ("add meter lab hub --duts ,", "serves at least one DUT"),
         ("add meter lab hub --duts pi4,a+b", "duts: "),

@@ -75,7 +75,7 @@ def test_user_and_password_are_taken_in_place_of_a_token(grafana: GrafanaServer,
 def test_a_grafana_below_a_path_is_asked_below_it(grafana: GrafanaServer, grafana_token: Path) -> None:
     grafana.prefix = "/monitoring/grafana"
     for url in (grafana.url, grafana.url + "/"):
-        assert main(["grafana", "push", "--grafana-url", url, "--grafana-token-file", str(grafana_token)]) == 0
+        assert opjoule_grafana(grafana, grafana_token, "push", "--grafana-url", url) == 0
     assert grafana.asked() == FIRST_PUSH + SECOND_PUSH
 
 
@@ -85,6 +85,7 @@ def test_settings_come_from_the_environment_too(
     monkeypatch.setenv("OPJOULE_GRAFANA_URL", grafana.url)
     monkeypatch.setenv("OPJOULE_GRAFANA_TOKEN_FILE", str(grafana_token))
     monkeypatch.setenv("OPJOULE_GRAFANA_INFLUX_BUCKET", "lab/autogen")
+    monkeypatch.setenv("OPJOULE_GRAFANA_INFLUX_URL", "http://hub:8086")
     assert main(["grafana", "push"]) == 0
     assert grafana.datasources["opjoule-influxdb"]["jsonData"]["dbName"] == "lab/autogen"
 

@@ -47,6 +47,8 @@ def test_what_grafana_refuses_is_one_line_that_says_who_must_act(
         ),
         ((404, {"Content-Type": "application/json"}, b"null"), "answers with an error that is not Grafana's"),
         ((200, {}, b""), "answers with no JSON"),
+        ((200, {}, b"[]"), "the answer to GET /api/health is not Grafana's"),
+        ((200, {}, b"null"), "the answer to GET /api/health is not Grafana's"),
         ((200, {}, b'{"database": "failing", "version": "12"}'), "Grafana's own database is failing"),
     ],
 )
@@ -62,6 +64,16 @@ def test_an_answer_that_is_not_grafanas_is_one_line(
     (said,) = capsys.readouterr().err.splitlines()
     assert line in said
     assert len(grafana.requests) == 1
+
+
+@pytest.mark.parametrize("path", ["/api/datasources/uid/opjoule-influxdb", "/api/dashboards/uid/opjoule-live"])
+def test_a_list_in_place_of_an_object_is_one_line_too(
+    grafana: GrafanaServer, grafana_token: Path, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    grafana.answers["GET", path] = (200, [])
+    assert opjoule_grafana(grafana, grafana_token) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"the answer to GET {path} is not Grafana's" in said
 
 
 @pytest.mark.parametrize("requests", range(1, len(FIRST_PUSH)))

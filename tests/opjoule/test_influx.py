@@ -6,7 +6,9 @@ Of 2.x and 3 Core no server can be had here: `Documented` answers as their docum
 
 import argparse
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -121,6 +123,26 @@ def test_an_influxdb_2_where_all_is_well_gets_five_times_ok(serve: Serve, tmp_pa
     assert str(found[0]).split() == ["ok", "URL", server.url, "is", "InfluxDB", "2.7.12"]
 
 
+@pytest.mark.parametrize("to", ["{other}", "http://[::1", "//h:99999"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_token_goes_to_no_other_host_than_the_one_that_was_given(
+    serve: Serve, tmp_path: Path, status: int, to: str
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("t\n")
+    other = serve(V2)
+    away: Replies = {path: (status, {"Location": to.format(other=other.url) + path}, "") for path in (*V2, "/ping")}
+    found = check(_settings(serve(away).url, influx_token_file=token), None, T0)
+    assert other.tokens == set()
+    assert f"answers {status}" in _text(found, "token") and "correct --influx-url" in _text(found, "token")
+
+
+def test_a_server_that_answers_anything_is_no_store(serve: Serve) -> None:
+    anything: Replies = dict.fromkeys(V2, (200, {}, {}))
+    found = check(_settings(serve(anything).url), None, T0)
+    assert _levels(found) == {"URL": "warning", "token": "error"}
+
+
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_token_that_may_not_write_ends_the_check_with_who_must_act(serve: Serve, status: int) -> None:
     refusal: Reply = (status, {}, {"code": "unauthorized", "message": "unauthorized access"})
@@ -144,11 +166,11 @@ def test_a_write_only_token_cannot_show_retention_and_mapping(serve: Serve) -> N
     [
         (0, 1000, "ok", "for ever"),
         (1000, 900, "ok", "1e+03 days"),
-        (800, 900, "warning", "the oldest result in the journal is 900 days old"),
+        (800, 900, "error", "the oldest result in the journal is 900 days old"),
         (30, 20, "warning", "less than a year"),
     ],
 )
-def test_a_retention_shorter_than_the_data_or_a_year_is_warned_of(
+def test_a_retention_shorter_than_the_data_is_an_error_and_one_shorter_than_a_year_a_warning(
     serve: Serve, days: int, oldest_days: int, level: str, says: str
 ) -> None:
     rules = [{"type": "expire", "everySeconds": days * DAY_S}]
@@ -204,6 +226,20 @@ def test_nothing_that_answers_is_one_line(serve: Serve) -> None:
     assert "the operator must start it or correct --influx-url" in finding.text and "\n" not in finding.text
 
 
+def test_what_speaks_no_http_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            with server.accept()[0] as connection:
+                connection.recv(4096)
+                connection.sendall(b"SSH-2.0-x\r\n")
+
+        threading.Thread(target=greet, daemon=True).start()
+        (finding,) = check(_settings(f"http://127.0.0.1:{server.getsockname()[1]}"), None, T0)
+    assert finding.level == "error"
+    assert "no HTTP" in finding.text and "correct --influx-url" in finding.text and "\n" not in finding.text
+
+
 @pytest.mark.parametrize(("said", "version"), [("v2.7.5", (2, 7, 5)), ("2.0.0-rc.1", (2, 0, 0)), ("1.8", (1, 8))])
 def test_versions_are_read_with_and_without_a_v(serve: Serve, said: str, version: tuple[int, ...]) -> None:
     server = serve({"/health": (200, {}, V2_HEALTH | {"version": said})})
@@ -225,7 +261,7 @@ def test_an_influxdb_1_8_tells_its_retention_by_influxql(influxd: Influxd, shim:
     whole = check(_settings(shim.url), T0, T0)
     assert _levels(whole) == dict.fromkeys(("URL", "token", "bucket", "retention", "InfluxQL"), "ok")
     short = check(_settings(shim.url, influx_bucket="short/autogen"), T0, T0 + 60 * DAY_S * SECOND)
-    assert _levels(short)["retention"] == "warning"
+    assert _levels(short)["retention"] == "error"
     assert "30 days and the oldest result in the journal is 60 days old" in _text(short, "retention")
     missing = check(_settings(shim.url, influx_bucket="none"), T0, T0)
     assert _levels(missing) == {"URL": "ok", "token": "error"} and "make bucket none" in _text(missing, "token")
@@ -273,17 +309,44 @@ def test_a_check_without_an_address_says_what_must_be_given(tmp_path: Path, monk
         _run("check", "--influx-url", "influx:8086", "--state-dir", str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::1",
+        "http://h:99999",
+        "http://h:0",
+        "http://h:port",
+        "http://",
+        "http://:8086",
+        "http://a..b",
+        "http://h h",
+        "http://h?x=1",
+        "http://h#x",
+    ],
+)
+def test_an_address_that_no_server_can_have_is_said_in_one_line(tmp_path: Path, url: str) -> None:
+    with pytest.raises(SettingsError, match="--influx-url") as said:
+        _run("check", "--influx-url", url, "--state-dir", str(tmp_path))
+    assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:8086", "https://hub.local", "http://10.0.0.1:1/influx"])
+def test_an_address_that_a_server_can_have_is_taken(url: str) -> None:
+    assert _settings(f"{url}/").influx_url == url
+
+
 def test_the_age_of_the_data_comes_from_the_journal(
-    serve: Serve, lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    serve: Serve, lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_result(lab)
+    monkeypatch.setattr(time, "time_ns", lambda: T0 + 2 * DAY_S * SECOND)
     assert lab.journal.results.oldest_ns() == T0
     rules = [{"type": "expire", "everySeconds": DAY_S}]
     server = serve(
         V2 | {"/api/v2/buckets": (200, {}, {"buckets": [BUCKETS["buckets"][0] | {"retentionRules": rules}]})}
     )
-    assert _run("check", "--influx-url", server.url, "--journal", str(lab.settings.journal_path)) == 0
-    assert "points are kept 1 days" in capsys.readouterr().out
+    assert _run("check", "--influx-url", server.url, "--journal", str(lab.settings.journal_path)) == 1
+    assert "points are kept 1 days and the oldest result in the journal is 2 days old" in capsys.readouterr().out
 
 
 def test_resend_has_every_result_sent_again(store_lab: StoreLab) -> None:

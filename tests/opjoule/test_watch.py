@@ -13,14 +13,14 @@ from rich.console import Console
 
 from aggregator.clocks import Timeline
 from aggregator.result import MeterView, of_train
-from bus import BrokerAddress, MemoryBroker, MemoryBus, MqttBus
+from bus import BrokerAddress, MemoryBroker, MemoryBus, MqttBus, Received
 from opjoule.__main__ import main
 from opjoule.local_broker import LocalBroker, available
 from opjoule.processes import dies_with_parent
 from opjoule.watch import READ, watch
 from opjoule.watch_view import EIGHTHS, LOAD, NO_SAMPLE, NOT_LOAD, ROWS, drawn, plain, screen
 from opjoule.watched import Trace, Watched
-from schemas import HostClock, SampleBatch, ServiceStatus, topic_filter
+from schemas import HostClock, Message, SampleBatch, ServiceStatus, topic_filter
 from tests.aggregator.trains import SECOND, T0, batches, event, segments, steps, trace
 
 PARTS = segments(5, load_s=1.0, idle_s=1.0)
@@ -144,6 +144,23 @@ def test_only_the_board_that_was_asked_for_is_shown(watching: Watching) -> None:
     watching.watched.dut = "pi3"
     watching.send(*BATCHES)
     assert "nothing yet" in watching.shown(terminal=True)
+
+
+@pytest.mark.parametrize(
+    ("where", "forged"),
+    [
+        ("lab/pi4/samples", BATCHES[0].model_copy(update={"dut": "pi3"})),
+        ("lab/pi4/samples", BATCHES[0].model_copy(update={"site": "other"})),
+        ("lab/pi4/operations", EVENT.model_copy(update={"dut": "pi3"})),
+        ("lab/pi4/results", RESULT.model_copy(update={"dut": "pi3"})),
+        ("lab/services/runner/pi3/status", STATUS),
+        ("lab/services/meter/pi4/status", STATUS),
+    ],
+)
+def test_a_sender_cannot_speak_for_another_than_its_topic(where: str, forged: Message) -> None:
+    watched = Watched(11 * SECOND)
+    message = Received(f"opjoule/v1/{where}", forged.model_dump_json().encode(), False, 0)
+    assert watched.take([message]) == [] and watched.boards == []
 
 
 def test_a_meter_that_starts_again_gets_a_new_trace(watching: Watching) -> None:

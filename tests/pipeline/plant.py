@@ -24,7 +24,7 @@ DEADLINE_S = 40.0
 POLL_S = 0.02
 RESEND_S = 1.0
 """Instead of 30 s: how long what was lost stays lost."""
-_END_OF_TIME_NS = 2**63 - 1
+_END_OF_TIME_NS = 2**62 - 1
 
 
 class Plant:

@@ -48,16 +48,20 @@ class HomeAssistant:
         self._listed = read_list(path)
         self._announced: set[str] = set()
         self._known: dict[tuple[str, ...], object] = {}
+        self._simulated: dict[tuple[str, ...], bool] = {}
 
     def saw(self, message: SampleBatch | OperationEvent) -> None:
         """A board has a meter: its power. Or it has results: the last one, and its energy."""
         key = (message.site, message.dut)
         if isinstance(message, SampleBatch):
             simulated = message.meter_kind == "simulated"
+            self._simulated[*key, message.meter] = simulated
             if self._is_news(("power", *key, message.meter), simulated):
                 self._announce(power(*key, message.meter, simulated))
-        elif self._is_news(("result", *key), message.board.model):
-            for each in last_result(*key, message.board.model):
+            return
+        simulated = any(made_up for meter, made_up in self._simulated.items() if meter[:2] == key)
+        if self._is_news(("result", *key), (message.board.model, simulated)):
+            for each in last_result(*key, message.board.model, simulated):
                 self._announce(each)
 
     def saw_status(self, site: str, status: ServiceStatus) -> None:
@@ -114,22 +118,22 @@ def power(site: str, dut: str, meter: str, simulated: bool) -> tuple[str, Config
     }
 
 
-def last_result(site: str, dut: str, model: str) -> list[tuple[str, Config]]:
-    """What ran last, and its net energy per operation."""
-    node = _node(site, dut)
+def last_result(site: str, dut: str, model: str, simulated: bool = False) -> list[tuple[str, Config]]:
+    """What ran last, and its net energy per operation; both with quality, flags and U95 as attributes."""
+    node, where = _node(site, dut), topic("results", site, dut=dut)
     shared: Mapping[str, Any] = {
-        "state_topic": topic("results", site, dut=dut),
+        "state_topic": where,
+        "json_attributes_topic": where,
+        "json_attributes_template": _ATTRIBUTES,
         "device": {**_board(site, dut), "model": model},
     }
     what = {
         "name": "Last result",
         "unique_id": f"{node}-result",
         "value_template": _WHAT,
-        "json_attributes_topic": shared["state_topic"],
-        "json_attributes_template": _ATTRIBUTES,
     }
     energy = {
-        "name": "Energy of last result",
+        "name": f"Energy of last result{' SIMULATED' if simulated else ''}",
         "unique_id": f"{node}-energy",
         "value_template": _NET,
         "unit_of_measurement": "J",

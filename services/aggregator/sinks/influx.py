@@ -12,8 +12,8 @@ from time import time
 
 from influxdb_client import InfluxDBClient, WritePrecision
 from influxdb_client import Point as ClientPoint
-from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
+from influxdb_client.service.write_service import WriteService
 from urllib3.exceptions import HTTPError
 
 from aggregator.settings import InfluxSettings
@@ -28,6 +28,9 @@ _OPERATOR = {
     403: "the operator must give a token that may write to bucket {bucket} (--influx-token-file)",
     404: "the operator must make bucket {bucket} in organisation {org}, or correct --influx-bucket, -org or -url",
 }
+STORED = 204
+"""The one answer of all InfluxDB to a write that they have taken; other servers say 200 to anything."""
+NO_POLICY = "retention policy not found"
 _BAD_LINES = (400, 413, 422)
 
 
@@ -66,22 +69,38 @@ class InfluxStore:
             timeout=round(1000 * settings.influx_timeout_s),
             enable_gzip=True,
         )
-        self._api = self._client.write_api(write_options=SYNCHRONOUS)
+        self._service = WriteService(self._client.api_client)
 
     def close(self) -> None:
         """Give up the connection."""
-        self._api.close()
         self._client.close()
 
     def write(self, lines: Sequence[str]) -> Answer:
         """Write lines in one request; what the server says to it."""
         try:
-            self._api.write(self._bucket, self._org, "\n".join(lines).encode(), WritePrecision.NS)
+            status = self._post("\n".join(lines).encode())
         except ApiException as error:
             return self._answer(error)
         except (HTTPError, OSError, UnicodeError) as error:
             return Answer("later", f"InfluxDB at {self._url} does not answer: {_short(str(error))}")
+        if status != STORED:
+            text = (
+                f"{self._url} answers {status} to a write and no InfluxDB does; the operator must correct --influx-url"
+            )
+            return Answer("operator", text)
         return Answer("stored")
+
+    def _post(self, body: bytes) -> int:
+        """The status of a write."""
+        reply: tuple[object, int, object] = self._service.post_write_with_http_info(
+            self._org,
+            self._bucket,
+            body,
+            precision=WritePrecision.NS,
+            content_type="text/plain; charset=utf-8",
+            urlopen_kw={"redirect": False},  # the token is for this host
+        )
+        return reply[1]
 
     def _answer(self, error: ApiException) -> Answer:
         status = int(error.status or 0)
@@ -91,10 +110,17 @@ class InfluxStore:
             return Answer("refused", f"{status}: {reason}")
         if status == 0:  # TLS; the client knows no other cause
             return Answer("operator", f"InfluxDB at {self._url}: {reason}; the operator must see to its certificate")
+        if NO_POLICY in reason:  # InfluxDB 1.x, with status 500
+            return Answer("operator", f"{text}; {self._policy_missing()}")
         if status == 429 or status >= 500:
             return Answer("later", text, retry_after_s=_retry_after_s(error))
         what = _OPERATOR.get(status, "the operator must correct --influx-url")
         return Answer("operator", f"{text}; {what.format(bucket=self._bucket, org=self._org)}")
+
+    def _policy_missing(self) -> str:
+        database, _, policy = self._bucket.partition("/")
+        what = f"retention policy {policy}" if policy else "a default retention policy"
+        return f"the operator must make {what} in database {database}, or correct --influx-bucket"
 
 
 def _said(error: ApiException) -> dict[str, object] | None:

@@ -73,10 +73,21 @@ class StoreOutbox:
         }
 
     def _result(self, row: int, result: EnergyResult, previous_ns: int | None) -> None:
-        moved = previous_ns is not None and previous_ns != result.start_ns
-        earlier = [superseded(result, previous_ns)] if moved and previous_ns is not None else []
-        self._put("energy", [*earlier, operation_energy(result)])
+        points: list[Point] = []
+        if previous_ns is not None and previous_ns != result.start_ns:
+            points.append(superseded(result, previous_ns))
+        seen = self._journal.results.has_meter(result.event_id)
+        if seen:
+            points += self._without_meter(result)
+        if result.meter is not None or not seen:
+            points.append(operation_energy(result))
+        self._put("energy", points)
         self._journal.outbox.set_results_row(row)
+
+    def _without_meter(self, result: EnergyResult) -> list[Point]:
+        """What must become of the point without a meter, if there is one, since a meter has a result for the train."""
+        start_ns = self._journal.results.start_of(result.event_id, None)
+        return [] if start_ns is None else [superseded(result.model_copy(update={"meter": None}), start_ns)]
 
     def put_health(self) -> None:
         """What services said since the last time."""

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from schemas import EnergyResult, Quantity, ServiceStatus
 
 Field = float | str
+SUPERSEDED = "superseded"
+"""Quality of a point that stands for no result any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,9 @@ def operation_energy(result: EnergyResult) -> Point:
 
 
 def superseded(result: EnergyResult, start_ns: int) -> Point:
-    """What a result's earlier revision must become where that one lay at another time: a point that is not valid."""
-    return Point("operation_energy", _tags(result), {"valid": 0.0, "crypto_valid": 0.0}, start_ns)
+    """What must become of a point that the last results have no more: not valid, of a quality that no result has."""
+    fields: dict[str, Field] = {"valid": 0.0, "crypto_valid": 0.0, "quality": SUPERSEDED}
+    return Point("operation_energy", _tags(result), fields, start_ns)
 
 
 def power(

@@ -15,7 +15,7 @@ RecordingFlag = Literal["truncated", "extra_bytes", "min_max_differs", "time_not
 
 _LONGEST_PERIOD_NS = 3_600_000_000_000
 """`SampleBatch.period_ns` must be below it."""
-_LATEST_S = 2**63 / 1e9
+_LATEST_S = 2**62 / 1e9
 """`TimeNs` cannot hold a later time."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from opjoule.dashboards.parts import WITHOUT_TIME, Json, dashboard, table, target
 from opjoule.dashboards.queries import NOT_SHAM, POWER_IS, SIMULATED, VALID, Column, chosen, select
-from opjoule.dashboards.variables import algorithm, one, quality, site, variant
+from opjoule.dashboards.variables import algorithm, of_power, one, one_site, power, quality, variant
 
 RATIO = "ratio A / B"
 _NO_INTERVAL = (
@@ -30,7 +30,8 @@ def compare() -> Json:
     return dashboard(
         "opjoule-compare",
         "Compare",
-        "Board against board, 32 bit against 64 bit, OpenSSL build against build, parameter set against parameter set.",
+        "Board against board, 32 bit against 64 bit, OpenSSL build against build, parameter set against parameter set:"
+        f" at one site, and measured power or {SIMULATED} power, never one against the other.",
         "now-30d",
         _variables(),
         panels=[_verdicts(), *_sides()],
@@ -39,7 +40,8 @@ def compare() -> Json:
 
 def _variables() -> list[Json]:
     return [
-        site(),
+        one_site(),
+        power(),
         algorithm(),
         one("operation", "operation", "what ran", first="keygen"),
         variant(),
@@ -120,7 +122,7 @@ def _side(side: str, key: str) -> tuple[Column, ...]:
 
 
 def _target(ref_id: str, columns: Sequence[Column], key: str, side: str) -> Json:
-    return target(ref_id, select(columns, "operation_energy", [VALID, NOT_SHAM, _FIXED, side], [key]))
+    return target(ref_id, select(columns, "operation_energy", [VALID, NOT_SHAM, of_power(), _FIXED, side], [key]))
 
 
 def _verdicts() -> Json:

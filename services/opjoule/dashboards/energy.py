@@ -15,11 +15,13 @@ from opjoule.dashboards.queries import (
     chosen,
     select,
 )
-from opjoule.dashboards.variables import algorithm, board, one, quality, site, variant
+from opjoule.dashboards.variables import algorithm, board, one, one_site, quality, variant
 
 _KEYS = (
     Column("site", "site"),
     Column("dut", "dut"),
+    Column("model", "model"),
+    Column("arch", "arch"),
     Column("parameter_set", "parameter_set"),
     Column("operation", "operation"),
     Column("variant", "variant"),
@@ -64,7 +66,7 @@ def energy() -> Json:
         " are set against each other in *Compare*.",
         "now-7d",
         [
-            site(),
+            one_site(),
             board(),
             algorithm(),
             one("operation", "operation", "what ran", first="keygen"),
@@ -151,29 +153,41 @@ def _means() -> Json:
         "Net energy per operation, all trains in the time range",
         "Mean over trains. Beside it how well one train knows its own figure (mean of the trains' U95), and the"
         " standard deviation between trains: where that is larger than half of U95 the board drifts. The interval of"
-        f" the pooled mean itself is not computed here. Column {SIMULATED}: at least one train had no meter.",
+        f" the pooled mean itself is not computed here. {SIMULATED} trains, measured by no meter, have own rows.",
         _MEANS,
         [VALID, NOT_SHAM, _WHICH],
-        (SIMULATED,),
+        apart=True,
     )
 
 
 def _grouped(
-    title: str, description: str, figures: tuple[Column, ...], where: list[str], simulated: tuple[str, ...] = ()
+    title: str, description: str, figures: tuple[Column, ...], where: list[str], *, apart: bool = False
 ) -> Json:
-    query = select(figures, "operation_energy", where, [key.field for key in _KEYS])
-    return table(title, description, [target("A", query)], (*_KEYS, *figures), (24, 9), simulated=simulated)
+    """A row for each kind of train; `apart`: measured and SIMULATED trains of a kind have a row each."""
+    tags = [key.field for key in _KEYS]
+    powers = [[REAL_POWER], [SIMULATED_POWER]] if apart else [[]]
+    queries = [select(figures, "operation_energy", [*where, *power], tags) for power in powers]
+    return table(
+        title,
+        description,
+        [target(ref_id, query) for ref_id, query in zip("AB", queries, strict=False)],
+        (*_KEYS, *figures),
+        (24, 9),
+        [MERGE] if apart else (),
+        simulated=(SIMULATED,) if apart else (),
+    )
 
 
 def _trend() -> Json:
     return _over_time(
         "Net energy per operation over time",
-        "Mean of the trains in each step of the time axis, one series for each parameter set, board, backend, variant"
-        " and OpenSSL. A step up that stays is worth a look in *Compare*.",
+        "Mean of the trains in each step of the time axis, one series for each parameter set, board with its model and"
+        " system, backend, variant, OpenSSL and meter. A step up that stays is worth a look in *Compare*.",
         Column("net_j_per_op", "mean", "mean"),
         NOT_SHAM,
-        ("dut", "parameter_set", "variant", "backend", "openssl", "meter"),
-        "$tag_parameter_set $tag_variant $tag_backend, $tag_dut, OpenSSL $tag_openssl, $tag_meter",
+        ("site", "dut", "model", "arch", "bits", "parameter_set", "variant", "backend", "openssl", "meter"),
+        "$tag_parameter_set $tag_variant $tag_backend, $tag_site $tag_dut ($tag_model, $tag_arch, $tag_bits bit),"
+        " OpenSSL $tag_openssl, $tag_meter",
         _WHICH,
     )
 
@@ -185,8 +199,8 @@ def _sham_trend() -> Json:
         " error that its other figures have too.",
         Column("net_power_w", "mean", "mean"),
         SHAM,
-        ("dut", "meter"),
-        "$tag_dut, $tag_meter",
+        ("site", "dut", "meter"),
+        "$tag_site $tag_dut, $tag_meter",
         chosen("site", "board", "quality"),
     )
 

@@ -133,7 +133,7 @@ def _clock_bounds() -> Json:
         "Clock bound of trains",
         "Largest possible error of placing a train on the meter's timeline. A guard must be longer. Trains whose clocks"
         " were never compared have none and are invalid.",
-        [target("A", query, "time_series", "$tag_dut, $tag_meter")],
+        [target("A", query, "time_series", "$tag_site $tag_dut, $tag_meter")],
         column.unit,
         _HALF,
         custom={"drawStyle": "points", "showPoints": "always"},

@@ -29,6 +29,7 @@ _LAST_STATE = (
 _NO_ENERGY = ('"valid" = 0', '"quality" =~ /^(invalid|time_only)$/')
 """A point that a later revision moved to another time is not valid either, and keeps the quality that it had."""
 _WHAT = (
+    Column("site", "site"),
     Column("dut", "board"),
     Column("operation", "operation"),
     Column("parameter_set", "parameter set"),
@@ -45,6 +46,7 @@ _ENERGY = (
 )
 _HOW = (Column("quality", "quality"), Column("meter_kind", POWER_IS), Column("flags", "flags"))
 _SHAM = (
+    Column("site", "site"),
     Column("dut", "board"),
     Column("net_power_w", "net power"),
     Column("u95_power_w", "± U95"),
@@ -53,6 +55,8 @@ _SHAM = (
 )
 _WHICH = chosen("site", "board", "algorithm", "operation", "variant")
 _NEWEST = 50
+_LAST_DAY = "time > now() - 1d"
+"""A runner is silent inside a train, which may be longer than the dashboard's time range."""
 
 
 def fleet_live() -> Json:
@@ -60,7 +64,7 @@ def fleet_live() -> Json:
     return dashboard(
         "opjoule-live",
         "Fleet live",
-        "Power of every board with its band from min to max, what runs on it, and the last results.",
+        "Power of every board with its lowest and highest sample, what runs on it, and the last results.",
         "now-15m",
         [
             site(),
@@ -79,23 +83,23 @@ def fleet_live() -> Json:
 
 def _power_of_all() -> Json:
     where = chosen("site", "board", "meter")
-    tags = ("dut", "meter")
+    tags = ("site", "dut", "meter")
     return lines(
         "Power of every board",
-        "Mean of PBUS, the power on the USB supply line, per board and meter. Gaps stay gaps. Series whose name begins"
-        f" with {SIMULATED} come from no meter.",
+        "Mean of PBUS, the power on the USB supply line, per site, board and meter. Gaps stay gaps. Series whose"
+        f" name begins with {SIMULATED} come from no meter.",
         [
             target(
                 "A",
                 select([_MEAN], "power", [REAL_POWER, where], tags, "$__interval"),
                 "time_series",
-                "$tag_dut, $tag_meter",
+                "$tag_site $tag_dut, $tag_meter",
             ),
             target(
                 "B",
                 select([_MEAN], "power", [SIMULATED_POWER, where], tags, "$__interval"),
                 "time_series",
-                f"{SIMULATED} $tag_dut, $tag_meter",
+                f"{SIMULATED} $tag_site $tag_dut, $tag_meter",
             ),
         ],
         "watt",
@@ -106,29 +110,24 @@ def _power_of_all() -> Json:
 def _power_of_one() -> Json:
     where = chosen("site", "board", "meter")
     columns = [_MIN, _MEAN, _MAX]
-    band = {"custom.lineWidth": 0, "custom.showPoints": "never", "custom.fillOpacity": 25}
-    overrides = []
-    for prefix in ("", f"{SIMULATED} "):
-        overrides += [
-            override(f"{prefix}max", {**band, "custom.fillBelowTo": f"{prefix}min"}),
-            override(f"{prefix}min", {**band, "custom.fillOpacity": 0}),
-        ]
+    tags, alias = ("site", "meter"), "$tag_site $tag_meter $col"
+    thin = {"custom.showPoints": "never", "custom.lineStyle": {"fill": "dot", "dash": [0, 6]}}
     return lines(
         "Power of $board",
-        "PBUS of this board: line = mean, band = lowest to highest sample in each step of the time axis. A load segment"
-        " stands out as a plateau. With several meters the band covers all that are chosen.",
+        "PBUS of boards with this name, per site and meter: line = mean, dots = lowest and highest sample in each step"
+        " of the time axis. A load segment stands out as a plateau.",
         [
-            target("A", select(columns, "power", [REAL_POWER, where], (), "$__interval"), "time_series", "$col"),
+            target("A", select(columns, "power", [REAL_POWER, where], tags, "$__interval"), "time_series", alias),
             target(
                 "B",
-                select(columns, "power", [SIMULATED_POWER, where], (), "$__interval"),
+                select(columns, "power", [SIMULATED_POWER, where], tags, "$__interval"),
                 "time_series",
-                f"{SIMULATED} $col",
+                f"{SIMULATED} {alias}",
             ),
         ],
         "watt",
         (12, 8),
-        overrides=overrides,
+        overrides=[override("/ (min|max)$/", thin, "byRegexp")],
         repeat="board",
     )
 
@@ -139,9 +138,9 @@ def _what_runs() -> Json:
     columns = (Column("site", "site"), Column("instance", "instance"), *_LAST_STATE)
     return table(
         "What runs now",
-        "Last word of every runner: while it measures, which train that is and its place in the plan. A runner is"
-        " silent inside a train, so the time is that of its last word.",
-        [target("A", select(_LAST_STATE, "fleet_health", where, groups))],
+        "Last word of every runner in the last day, whatever the time range: while it measures, which train that is"
+        " and its place in the plan. A runner is silent inside a train, so the time is that of its last word.",
+        [target("A", select(_LAST_STATE, "fleet_health", where, groups, times=_LAST_DAY))],
         columns,
         (8, 9),
         yes_or_no=("measuring", "online"),

@@ -74,9 +74,10 @@ def select(
     group_by: Sequence[str] = (),
     interval: str = "",
     limit: int = 0,
+    times: str = "$timeFilter",
 ) -> str:
-    """A query in the dashboard's time range; with `limit` the newest rows, with `interval` one row in each."""
-    conditions = " AND ".join([*where, "$timeFilter"])
+    """A query in `times`, the dashboard's time range; with `limit` the newest rows, with `interval` one row in each."""
+    conditions = " AND ".join([*where, times])
     text = f'SELECT {", ".join(map(str, columns))} FROM "{measurement}" WHERE {conditions}'
     groups = [*([f"time({interval})"] if interval else []), *(f'"{tag}"' for tag in group_by)]
     text += f" GROUP BY {', '.join(groups)}" if groups else ""

@@ -1,7 +1,7 @@
 """Variables of the dashboards: what the store holds, each narrowed by the site. Pure."""
 
 from opjoule.dashboards.parts import DATASOURCE, Json
-from opjoule.dashboards.queries import TAG_OF, chosen
+from opjoule.dashboards.queries import SIMULATED, TAG_OF, chosen
 
 ALL = ".*"
 """What `All` stands for in a condition."""
@@ -49,20 +49,33 @@ def one(
 
 def quality() -> Json:
     """Quality is a field, which no query can list."""
-    return {
-        "type": "custom",
-        "name": "quality",
-        "label": "quality",
-        "description": "good: nothing to say against it; degraded: the flags say why. Invalid trains have no energy.",
-        "query": "good,degraded",
+    text = "good: nothing to say against it; degraded: the flags say why. Invalid trains have no energy."
+    return _custom("quality", text, "good,degraded") | {
         "multi": True,
         "includeAll": True,
         "allValue": ALL,
-        "options": [],
         "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
-        "skipUrlSync": False,
-        "hide": 0,
     }
+
+
+def power() -> Json:
+    """Measured or SIMULATED, as the field `simulated` has it: `of_power` is the condition."""
+    text = f"measured by a meter, or {SIMULATED}: figures of the two are never set against each other"
+    return _custom("power", text, f"measured : 0,{SIMULATED} : 1") | {
+        "multi": False,
+        "includeAll": False,
+        "current": {"selected": True, "text": "measured", "value": "0"},
+    }
+
+
+def of_power() -> str:
+    """What the variable `power` allows, as a condition."""
+    return '"simulated" = ${power:raw}'
+
+
+def one_site() -> Json:
+    """The installation, one of them: boards of two sites may share a name."""
+    return one("site", "site", "the installation; boards of two sites may share a name")
 
 
 def site(measurement: str = "operation_energy") -> Json:
@@ -78,6 +91,19 @@ def board() -> Json:
 def algorithm() -> Json:
     """The family of parameter sets."""
     return several("algorithm", "algorithm", "family of parameter sets")
+
+
+def _custom(name: str, description: str, values: str) -> Json:
+    return {
+        "type": "custom",
+        "name": name,
+        "label": name,
+        "description": description,
+        "query": values,
+        "options": [],
+        "skipUrlSync": False,
+        "hide": 0,
+    }
 
 
 def _query(

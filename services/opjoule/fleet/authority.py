@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
@@ -46,11 +47,8 @@ class Authority:
 
     def __init__(self, issued: Issued) -> None:
         self.issued = issued
-        self._certificate = x509.load_pem_x509_certificate(issued.certificate)
-        key = serialization.load_pem_private_key(issued.key, password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise SettingsError("the authority's key is not one that opjoule made")
-        self._key = key
+        self._certificate = _certificate(issued.certificate)
+        self._key = _key(issued.key)
 
     @property
     def until(self) -> datetime:
@@ -113,6 +111,23 @@ def new_authority(name: str, validity: Validity) -> Authority:
         .add_extension(_usage(signature=False), critical=True)
     )
     return Authority(_signed(builder, key, key))
+
+
+def _certificate(pem: bytes) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except ValueError:
+        raise SettingsError("the authority's certificate, private/ca.pem, is not one that opjoule made") from None
+
+
+def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it wants a password
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise SettingsError("the authority's key, private/ca.key, is not one that opjoule made")
+    return key
 
 
 def _builder(

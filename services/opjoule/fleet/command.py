@@ -99,16 +99,20 @@ def _init(args: argparse.Namespace, now: datetime) -> int:
         raise SettingsError(f"--port {args.port} is no port")
     register = create(args.dir, tuple(args.host), args.port, args.broker_dir or args.dir / "broker", now)
     print(f"authority: good until {register.authority_until:%Y-%m-%d}; keep {args.dir}/private to yourself, and a copy")
-    print(f"broker: {register.broker_folder}, certificate good until {register.server_until:%Y-%m-%d}")
+    print(f"broker: {args.dir / register.broker_folder}, certificate good until {register.server_until:%Y-%m-%d}")
     return 0
 
 
 def _add(args: argparse.Namespace, now: datetime) -> int:
     member = _member(args)
     with opened(args.dir) as fleet:
+        was_in = fleet.register.find(member.username) is not None
         folder = fleet.add(member, args.at, now)
-        broker_folder = fleet.register.broker_folder
-    print(f"{member.username}: bundle in {folder}; copy it to {args.at} on the device")
+        broker_folder = fleet.broker_folder
+    if was_in:
+        print(f"{member.username} is there already, its bundle as it was in {folder}; revoke it for new credentials")
+    else:
+        print(f"{member.username}: bundle in {folder}; copy it to {args.at} on the device")
     print(f"the broker's files in {broker_folder} are new: {_RELOAD}")
     return 0
 
@@ -116,7 +120,7 @@ def _add(args: argparse.Namespace, now: datetime) -> int:
 def _revoke(args: argparse.Namespace, now: datetime) -> int:
     with opened(args.dir) as fleet:
         was_in = fleet.revoke(args.username, now)
-        broker_folder = fleet.register.broker_folder
+        broker_folder = fleet.broker_folder
     print(f"{args.username}: {'revoked' if was_in else 'was revoked before'}")
     print(f"the broker's files in {broker_folder} are new: {_RELOAD}")
     return 0
@@ -125,9 +129,9 @@ def _revoke(args: argparse.Namespace, now: datetime) -> int:
 def _renew(args: argparse.Namespace, now: datetime) -> int:
     with opened(args.dir) as fleet:
         fleet.renew(tuple(args.host), now)
-        register = fleet.register
+        register, broker_folder = fleet.register, fleet.broker_folder
     print(f"broker: certificate for {', '.join(register.hosts)} good until {register.server_until:%Y-%m-%d}")
-    print(f"the broker's files in {register.broker_folder} are new: {_RELOAD}")
+    print(f"the broker's files in {broker_folder} are new: {_RELOAD}")
     return 0
 
 

@@ -20,6 +20,16 @@ def private_folder(folder: Path) -> None:
         raise SettingsError(f"cannot make the folder {folder}: {error.strerror}") from None
 
 
+def check_writable(folder: Path) -> None:
+    """Make a private folder and try whether files can be made there. Raises SettingsError."""
+    private_folder(folder)
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return
+    except OSError as error:
+        raise SettingsError(f"cannot write into the folder {folder}: {error.strerror}") from None
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file at once; it belongs to whom its folder belongs. Raises SettingsError."""
     try:

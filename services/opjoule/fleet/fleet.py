@@ -17,7 +17,7 @@ from file_lock import hold_lock
 from opjoule.fleet.access import access_list
 from opjoule.fleet.authority import Authority, Issued, Validity, new_authority
 from opjoule.fleet.bundle import bundle
-from opjoule.fleet.files import private_folder, read_file, remove_folder, write_folder, write_private
+from opjoule.fleet.files import check_writable, private_folder, read_file, remove_folder, write_folder, write_private
 from opjoule.fleet.members import Enrolled, Member, Register
 from opjoule.fleet.passwords import new_password, password_file, password_hash
 
@@ -38,14 +38,28 @@ class Fleet:
         self._server = server
         self.register = register
 
+    @property
+    def broker_folder(self) -> Path:
+        """Where the broker's files are."""
+        return self._folder / self.register.broker_folder
+
     def add(self, member: Member, place: PurePosixPath, now: datetime) -> Path:
-        """Enrol a member; the folder of its bundle. Raises SettingsError if it is enrolled already."""
-        if self.register.find(member.username):
+        """Enrol a member; the folder of its bundle. One that is enrolled just so, with its bundle there, keeps it.
+
+        Raises SettingsError for another one of the same name.
+        """
+        enrolled, folder = self.register.find(member.username), self._bundle_folder(member)
+        if enrolled is None:
+            self._enrol(member, folder, place, now)
+        elif enrolled.member != member or not folder.is_dir():
             raise SettingsError(f"{member.username} is there already; for new credentials revoke it first")
+        self.write_broker_files(now)
+        return folder
+
+    def _enrol(self, member: Member, folder: Path, place: PurePosixPath, now: datetime) -> None:
         password = new_password()
         issued = self._authority.for_client(member.username, Validity(now - CLOCK_MARGIN, self._authority.until))
         files = bundle(member, self.register, self._authority.issued.certificate, issued, password, place)
-        folder = self._bundle_folder(member)
         write_folder(folder, files)
         self._keep(
             self.register.with_member(
@@ -58,8 +72,6 @@ class Fleet:
                 )
             )
         )
-        self.write_broker_files(now)
-        return folder
 
     def revoke(self, username: str, now: datetime) -> bool:
         """Shut a member out; False where it was out already. Raises SettingsError for a name that never was."""
@@ -85,7 +97,7 @@ class Fleet:
 
     def write_broker_files(self, now: datetime) -> None:
         """All that the broker reads, from the register. It has to be told to read them (SIGHUP)."""
-        enrolled, folder = self.register.enrolled, self.register.broker_folder
+        enrolled, folder = self.register.enrolled, self.broker_folder
         private_folder(folder)
         revoked = [(each.serial, each.revoked) for each in self.register.revoked]
         files = {
@@ -120,10 +132,11 @@ def create(folder: Path, hosts: tuple[str, ...], port: int, broker_folder: Path,
     register = Register(
         hosts=hosts,
         port=port,
-        broker_folder=broker_folder.absolute(),
+        broker_folder=_from_fleet(folder, broker_folder),
         authority_until=authority.until,
         server_until=validity.end,
     )
+    check_writable(broker_folder)
     write_folder(
         private,
         {
@@ -151,6 +164,12 @@ def opened(folder: Path) -> Iterator[Fleet]:
         yield Fleet(folder, Authority(_pair(private, "ca")), _pair(private, "server"), register)
     finally:
         lock.close()
+
+
+def _from_fleet(folder: Path, broker_folder: Path) -> Path:
+    """The broker's folder as the register keeps it."""
+    inside, wanted = folder.absolute(), broker_folder.absolute()
+    return wanted.relative_to(inside) if wanted.is_relative_to(inside) else wanted
 
 
 def _server_validity(now: datetime, authority_end: datetime) -> Validity:

@@ -2,13 +2,25 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from schemas.base import DutName, Identifier
 
 Role = Literal["runner", "meter", "aggregator", "reader", "operator"]
+_NOT_SITES = ("meter", "aggregator", "reader", "operator")
+"""A runner of the site `reader` and a reader would share the folder of a bundle."""
+
+
+def _not_a_role(site: str) -> str:
+    if site in _NOT_SITES:
+        raise ValueError(f"{site!r} is the name of a role and cannot name a site")
+    return site
+
+
+SiteName = Annotated[Identifier, AfterValidator(_not_a_role)]
+"""The name of a site, as accounts hold it."""
 
 
 class Record(BaseModel):
@@ -22,7 +34,7 @@ class Member(Record):
 
     role: Role
     name: Identifier
-    site: Identifier | None = None
+    site: SiteName | None = None
     duts: tuple[DutName, ...] = ()
     home_assistant: bool = False
 
@@ -72,6 +84,7 @@ class Register(Record):
     hosts: tuple[str, ...] = Field(min_length=1)
     port: int = Field(ge=1, le=65_535)
     broker_folder: Path
+    """From the fleet's folder on, unless it is elsewhere: a fleet that is copied keeps to its own."""
     authority_until: datetime
     server_until: datetime
     enrolled: tuple[Enrolled, ...] = ()

@@ -79,7 +79,7 @@ def test_a_board_is_announced_with_its_power_its_last_result_and_its_services(ho
     announcer.saw(EVENT)
     announcer.saw_status("lab", STATUS)
     names = {entry["name"]: where for where, entry in home.entries().items()}
-    assert set(names) == {"Power m1 SIMULATED", "Last result", "Energy of last result", "meter hub"}
+    assert set(names) == {"Power m1 SIMULATED", "Last result", "Energy of last result SIMULATED", "meter hub"}
     assert all(where.split("/")[0] == "homeassistant" and len(where.split("/")) == 5 for where in names.values())
     assert names["meter hub"].startswith("homeassistant/binary_sensor/")
 
@@ -128,9 +128,26 @@ def test_the_last_result_says_what_ran_and_that_its_power_is_simulated() -> None
     assert result.net_j_per_op is not None
     assert rendered(what["value_template"], result) == "keygen ML-KEM-768 SIMULATED"
     assert float(rendered(energy["value_template"], result)) == result.net_j_per_op.value
-    attributes = json.loads(rendered(what["json_attributes_template"], result))
-    assert attributes["net_j_per_op"]["u95"] == result.net_j_per_op.u95
-    assert attributes["quality"] == result.quality and "simulated" in attributes["flags"]
+    for entry in (what, energy):
+        assert entry["json_attributes_topic"] == topic("results", "lab", dut="pi4")
+        attributes = json.loads(rendered(entry["json_attributes_template"], result))
+        assert attributes["net_j_per_op"]["u95"] == result.net_j_per_op.u95
+        assert attributes["quality"] == result.quality and "simulated" in attributes["flags"]
+
+
+def test_the_energy_says_in_its_name_that_its_power_is_simulated_until_it_is_not(home: Home) -> None:
+    def energy() -> list[str]:
+        return [entry["name"] for entry in home.entries().values() if entry["name"].startswith("Energy")]
+
+    announcer = home.announcer()
+    announcer.saw(EVENT)
+    assert energy() == ["Energy of last result"]
+    announcer.saw(BATCH)
+    announcer.saw(EVENT)
+    assert energy() == ["Energy of last result SIMULATED"]
+    announcer.saw(BATCH.model_copy(update={"meter_kind": "measured"}))
+    announcer.saw(EVENT)
+    assert energy() == ["Energy of last result"]
 
 
 def test_a_result_without_energy_is_unknown_and_not_zero() -> None:

@@ -201,6 +201,30 @@ def test_what_only_the_operator_can_mend_says_so(shim: Shim, status: int, who_an
     assert f"answers {status}: a fault of the test; {who_and_what}" in answer.text and "\n" not in answer.text
 
 
+@pytest.mark.parametrize(("status", "body"), [(200, "{}"), (200, "<html>\nWelcome</html>"), (201, ""), (202, "")])
+def test_only_the_answer_of_a_store_that_has_the_lines_counts_as_stored(shim: Shim, status: int, body: str) -> None:
+    answer = _said(shim, Fault(status, body=body))
+    assert answer.kind == "operator"
+    assert f"answers {status} to a write" in answer.text and "the operator must correct --influx-url" in answer.text
+
+
+def test_the_outbox_stays_full_where_another_server_answers(store_lab: StoreLab, shim: Shim) -> None:
+    good_result(store_lab)
+    waiting = store_lab.journal.outbox.totals().lines
+    shim.fault = Fault(200, body="{}")
+    sender = Sender(store_lab.settings.journal_path, lambda: InfluxStore(given(shim)), QUICK)
+    sender.start()
+    wait_until(lambda: len(shim.writes) > 2)
+    assert sender.stop()
+    assert store_lab.journal.outbox.totals().lines == waiting and sender.sent == 0
+
+
+def test_a_retention_policy_that_is_not_there_is_the_operators_to_mend(shim: Shim) -> None:
+    answer = _said(shim, Fault(), influx_bucket="opjoule/none")
+    assert answer.kind == "operator" and "\n" not in answer.text
+    assert "make retention policy none in database opjoule, or correct --influx-bucket" in answer.text
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 def test_what_passes_is_tried_again_later(shim: Shim, status: int) -> None:
     answer = _said(shim, Fault(status, body="<html>\nBad gateway</html>"))

@@ -1,14 +1,16 @@
 """The outbox: what the journal gets the store gets too, once, whatever ends the process in between."""
 
 import logging
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from aggregator.journal_outbox import OutboxReader
+from aggregator.result import MeterView, of_train, without_samples
 from aggregator.sinks.sender import Pace
-from schemas import ServiceStatus
+from schemas import EnergyResult, OperationEvent, ServiceStatus
 from tests.aggregator.sinks.conftest import StoreLab
 from tests.aggregator.sinks.test_points import STATUS
 from tests.aggregator.sinks.trains import good_result, samples, train
@@ -48,8 +50,74 @@ def test_a_revision_at_another_time_makes_the_earlier_point_invalid(store_lab: S
     moved = good.model_copy(update={"revision": 2, "start_ns": good.start_ns + 5})
     store_lab.journal.results.store([moved])
     _, gone, now = store_lab.lines("energy")
-    assert gone.endswith(f"valid=0 {good.start_ns}") and "net_j_per_op" not in gone
+    assert gone.endswith(f'quality="superseded",valid=0 {good.start_ns}') and "net_j_per_op" not in gone
     assert now.endswith(f" {good.start_ns + 5}") and ",valid=1 " in now
+
+
+def _shown(lab: StoreLab) -> dict[str, tuple[str, str]]:
+    """Quality and validity by meter, as a store merges the lines."""
+    return {
+        re.findall("meter=([^,]+),", line)[0]: (re.findall('quality="(.*?)"', line)[0], line.split(",valid=")[1][0])
+        for line in lab.lines("energy")
+    }
+
+
+def _late_result(lab: StoreLab) -> None:
+    """No samples by the deadline, then all of them."""
+    lab.send(train())
+    lab.run()
+    lab.now_ns += 91 * SECOND
+    lab.run()
+    assert _shown(lab) == {"none": ("invalid", "0")}
+    lab.send(*samples(train()))
+    lab.run()
+
+
+def test_samples_that_come_after_the_deadline_take_the_result_without_a_meter_away(store_lab: StoreLab) -> None:
+    _late_result(store_lab)
+    assert _shown(store_lab) == {"none": ("superseded", "0"), "m1": ("good", "1")}
+
+
+def test_a_store_that_is_filled_again_does_not_show_the_result_without_a_meter(store_lab: StoreLab) -> None:
+    _late_result(store_lab)
+    before = len(store_lab.lines("energy"))
+    with store_lab.journal.outbox.transaction():
+        store_lab.journal.outbox.set_results_row(0)
+    store_lab.kill()
+    store_lab.start()
+    again = store_lab.lines("energy")[before:]
+    assert again and not any('quality="invalid"' in line for line in again)
+    assert _shown(store_lab) == {"none": ("superseded", "0"), "m1": ("good", "1")}
+
+
+def test_a_result_without_a_meter_that_comes_after_one_with_a_meter_is_not_shown(store_lab: StoreLab) -> None:
+    good_result(store_lab)
+    store_lab.journal.results.store([without_samples(train(), 2, "opjoule 0")])
+    assert _shown(store_lab) == {"none": ("superseded", "0"), "m1": ("good", "1")}
+    assert [result.quality for result in store_lab.results()] == ["good"]
+
+
+def test_a_revision_that_cannot_be_computed_takes_the_result_of_its_own_meter_away(
+    store_lab: StoreLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks_on_m1(event: OperationEvent, view: MeterView, revision: int, software: str) -> EnergyResult:
+        if view.meter == "m1":
+            raise OverflowError("too large")
+        return of_train(event, view, revision, software)
+
+    everything = samples(train())
+    store_lab.send(*everything[:3], *everything[4:], *samples(train(), meter="m2"), train())
+    store_lab.run()
+    store_lab.now_ns += 91 * SECOND
+    store_lab.run()
+    assert _shown(store_lab)["m1"] == ("degraded", "1")
+    monkeypatch.setattr("aggregator.service.of_train", breaks_on_m1)
+    store_lab.send(everything[3])
+    store_lab.run()
+    results = {result.meter: result for result in store_lab.results()}
+    assert {meter: result.quality for meter, result in results.items()} == {"m1": "invalid", "m2": "good"}
+    assert results["m1"].flags == ("not_computable", "simulated") and results["m1"].simulated
+    assert _shown(store_lab) == {"m1": ("invalid", "0"), "m2": ("good", "1")}
 
 
 def _power_lines(lab: StoreLab) -> list[str]:

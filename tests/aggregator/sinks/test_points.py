@@ -42,7 +42,7 @@ def test_what_lay_at_another_time_is_not_valid_there_any_more(lab: Lab) -> None:
     good = good_result(lab)
     gone = superseded(good, 42)
     assert (gone.tags, gone.t_ns) == (operation_energy(good).tags, 42)
-    assert gone.fields == {"valid": 0.0, "crypto_valid": 0.0}
+    assert gone.fields == {"valid": 0.0, "crypto_valid": 0.0, "quality": "superseded"}
 
 
 def test_power_of_a_second_is_mean_least_and_most_and_how_many() -> None:
