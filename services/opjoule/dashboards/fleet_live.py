@@ -27,7 +27,7 @@ _LAST_STATE = (
     Column("detail", "what"),
 )
 _NO_ENERGY = ('"valid" = 0', '"quality" =~ /^(invalid|time_only)$/')
-"""A point that a later revision moved to another time is not valid either, and keeps the quality that it had."""
+"""A point that a later revision moved or replaced is not valid either; its quality is `superseded`."""
 _WHAT = (
     Column("site", "site"),
     Column("dut", "board"),
