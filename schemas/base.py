@@ -32,7 +32,7 @@ Seconds = Annotated[float, Field(ge=0)]
 class Model(BaseModel):
     """A part of a message: frozen, unknown fields ignored when reading, no NaN or infinity."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True, allow_inf_nan=False)
 
 
 class Message(Model):

@@ -1,7 +1,8 @@
 """The parameter sets, with their sizes in bytes as standardised.
 
 Sources: FIPS 203 table 3 (ML-KEM), FIPS 204 table 2 (ML-DSA), FIPS 205 table 2 (SLH-DSA), FIPS 186-5 and SEC 1
-(ECDSA, uncompressed points), RFC 7748 (X25519, X448), RFC 8032 (Ed25519, Ed448), RFC 8017 (RSA: the modulus).
+(ECDSA, uncompressed points), RFC 7748 (X25519, X448), RFC 8032 (Ed25519, Ed448), RFC 8017 (RSA: the modulus),
+draft-ietf-tls-ecdhe-mlkem (hybrid TLS groups: both parts one after the other), SEC 2 version 1 (secp160r1).
 The category of a classical set is the NIST category of its strength before quantum computers (SP 800-57 part 1).
 """
 
@@ -11,10 +12,10 @@ from typing import Literal
 
 from schemas.operations import Operation
 
-Family = Literal["ML-KEM", "ML-DSA", "SLH-DSA", "RSA", "ECDSA", "ECDH", "XDH", "EdDSA"]
-KEM: tuple[Operation, ...] = ("keygen", "encaps", "decaps")
+Family = Literal["ML-KEM", "ML-DSA", "SLH-DSA", "RSA", "ECDSA", "ECDH", "XDH", "EdDSA", "hybrid", "provider"]
+KEM: tuple[Operation, ...] = ("keygen", "encaps", "decaps", "handshake")
 SIGNATURE: tuple[Operation, ...] = ("keygen", "sign", "verify")
-AGREEMENT: tuple[Operation, ...] = ("keygen", "derive")
+AGREEMENT: tuple[Operation, ...] = ("keygen", "derive", "handshake")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class ParameterSet:
     """One named instance. Sizes are bytes of the raw standard encoding, None where the set has no such thing.
 
     `signature_bytes` of ECDSA is r and s side by side; OpenSSL writes them as DER, of variable length up to
-    `der_signature_bytes`. `category` is None below category 1.
+    `der_signature_bytes`. `category` is None below category 1. Those of a provider are not in the catalogue: their
+    sizes are 0, which means unknown. A parameter set of a handshake is its key exchange group.
     """
 
     name: str
@@ -98,7 +100,7 @@ def _slh_dsa() -> Iterator[ParameterSet]:
 
 
 def _rsa() -> Iterator[ParameterSet]:
-    categories = {2048: None, 3072: 1, 4096: 1}
+    categories = {1024: None, 2048: None, 3072: 1, 4096: 1}
     for bits, category in categories.items():
         modulus = bits // 8
         yield ParameterSet(
@@ -115,15 +117,21 @@ def _rsa() -> Iterator[ParameterSet]:
 
 
 def _prime_curves() -> Iterator[ParameterSet]:
-    rows = [("P-256", 1, 32, 72), ("P-384", 3, 48, 104), ("P-521", 5, 66, 139)]
-    for curve, category, scalar, der in rows:
+    rows = [
+        ("secp160r1", None, 21, 20, 48),
+        ("P-224", None, 28, 28, 64),
+        ("P-256", 1, 32, 32, 72),
+        ("P-384", 3, 48, 48, 104),
+        ("P-521", 5, 66, 66, 139),
+    ]
+    for curve, category, scalar, field, der in rows:
         yield ParameterSet(
             name=f"ECDSA-{curve}",
             family="ECDSA",
             standard="FIPS 186-5",
             category=category,
             operations=SIGNATURE,
-            public_key_bytes=2 * scalar + 1,
+            public_key_bytes=2 * field + 1,
             private_key_bytes=scalar,
             signature_bytes=2 * scalar,
             der_signature_bytes=der,
@@ -133,10 +141,10 @@ def _prime_curves() -> Iterator[ParameterSet]:
             family="ECDH",
             standard="SP 800-56A",
             category=category,
-            operations=AGREEMENT,
-            public_key_bytes=2 * scalar + 1,
+            operations=AGREEMENT if category else ("keygen", "derive"),
+            public_key_bytes=2 * field + 1,
             private_key_bytes=scalar,
-            shared_secret_bytes=scalar,
+            shared_secret_bytes=field,
         )
 
 
@@ -165,9 +173,38 @@ def _edwards_and_montgomery() -> Iterator[ParameterSet]:
         )
 
 
+def _hybrid_groups() -> Iterator[ParameterSet]:
+    rows = [
+        ("X25519MLKEM768", 3, 1216, 2432, 1120, 64),
+        ("SecP256r1MLKEM768", 3, 1249, 2432, 1153, 64),
+        ("SecP384r1MLKEM1024", 5, 1665, 3216, 1665, 80),
+    ]
+    for name, category, public, private, ciphertext, secret in rows:
+        yield ParameterSet(
+            name=name,
+            family="hybrid",
+            standard="draft-ietf-tls-ecdhe-mlkem",
+            category=category,
+            operations=("handshake",),
+            public_key_bytes=public,
+            private_key_bytes=private,
+            ciphertext_bytes=ciphertext,
+            shared_secret_bytes=secret,
+            post_quantum=True,
+        )
+
+
 CATALOGUE: dict[str, ParameterSet] = {
     each.name: each
-    for group in (_ml_kem(), _ml_dsa(), _slh_dsa(), _rsa(), _prime_curves(), _edwards_and_montgomery())
+    for group in (
+        _ml_kem(),
+        _ml_dsa(),
+        _slh_dsa(),
+        _rsa(),
+        _prime_curves(),
+        _edwards_and_montgomery(),
+        _hybrid_groups(),
+    )
     for each in group
 }
 """Every parameter set by its name."""

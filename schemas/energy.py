@@ -5,12 +5,25 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.base import Count, DutName, Identifier, Message, Model, Quantity, Seconds, TimeNs
-from schemas.operations import Backend, Board, EventId, Operation, ParameterSetName, Text, TimeStatistics
+from schemas.operations import (
+    Backend,
+    Board,
+    EventId,
+    Handshake,
+    Operation,
+    ParameterSetName,
+    Procedure,
+    Text,
+    TimeStatistics,
+)
 from schemas.samples import MeterKind
 
 Quality = Literal["good", "degraded", "invalid", "time_only"]
 Flag = Literal[
+    "as_published",
+    "busy",
     "clock_unknown",
+    "counter_disagrees",
     "failed_repetitions",
     "few_segments",
     "gain_unknown",
@@ -59,6 +72,16 @@ class PowerStatistics(Model):
     idle_sd_w: float
 
 
+class CounterCheck(Model):
+    """The meter's own energy counter beside the integral of its samples, both gross and over the same `span_s`."""
+
+    span_s: Annotated[Seconds, Field(description="from the first to the last reading of the counter in the train")]
+    counter_j: Quantity
+    integral_j: Annotated[Quantity | None, Field(description="without gain error; null where samples are missing")] = (
+        None
+    )
+
+
 class EnergyResult(Message):
     """The energy of one train at one meter.
 
@@ -77,6 +100,8 @@ class EnergyResult(Message):
     algorithm: Text
     category: Annotated[int | None, Field(ge=1, le=5, description="NIST security category")] = None
     variant: Annotated[str, Field(max_length=128)]
+    procedure: Procedure = "train"
+    null_variant: Annotated[str, Field(max_length=128)] = ""
     backend: Backend
     processes_per_repetition: Count
     board: Board
@@ -98,6 +123,10 @@ class EnergyResult(Message):
     guard_s: Seconds
     load_s: Annotated[Seconds, Field(description="length of the load segments used")]
     time_per_repetition: TimeStatistics | None
+    output_bytes: dict[str, Count] = Field(default_factory=dict, description="sizes seen, by kind of output")
+    peak_memory_bytes: Count | None = None
+    cpu_time_s: Seconds | None = None
+    handshake: Handshake | None = None
     net_j_per_op: Quantity | None = None
     crypto_j_per_op: Quantity | None = None
     null_event_id: EventId | None = None
@@ -109,9 +138,16 @@ class EnergyResult(Message):
     baseline_w: float | None = None
     load_w: float | None = None
     statistics: PowerStatistics | None = None
+    counter: Annotated[
+        CounterCheck | None, Field(description="null where the meter has no counter, or it was cleared in the train")
+    ] = None
     budget: tuple[BudgetPart, ...] = ()
     clock: ClockState | None = None
-    samples: Count = 0
+    samples: Annotated[Count, Field(description="in the segments")] = 0
+    new_values: Annotated[
+        Count | None, Field(description="samples that differ from the one before; held ones are no measurement")
+    ] = None
+    missing_s: Annotated[Seconds | None, Field(description="time in the segments that no sample covers")] = None
     software: Text
 
     @model_validator(mode="after")
@@ -123,6 +159,7 @@ class EnergyResult(Message):
             self.net_j,
             self.transient_j,
             self.gross_j,
+            self.counter,
         )
         if self.quality in ("invalid", "time_only") and any(energy is not None for energy in energies):
             raise ValueError(f"a result that is {self.quality} carries no energy")
@@ -132,7 +169,10 @@ class EnergyResult(Message):
 
 
 class PooledEnergy(Message):
-    """Mean over trains of one operation, parameter set and variant on one DUT (random effects, Hartung-Knapp)."""
+    """Mean over trains of one operation, parameter set and variant on one DUT (random effects, Hartung-Knapp).
+
+    The trains are of one board, one OpenSSL and one meter. Fields with a default came later than the others.
+    """
 
     site: Identifier
     dut: DutName
@@ -140,11 +180,16 @@ class PooledEnergy(Message):
     parameter_set: ParameterSetName
     variant: Annotated[str, Field(max_length=128)]
     backend: Backend
+    board: Board | None = None
+    meter: Identifier | None = None
+    meter_model: Text | None = None
     net_j_per_op: Quantity
-    between_trains_j: Annotated[float, Field(ge=0)]
+    between_trains_j: Annotated[float, Field(ge=0, description="standard deviation of trains beyond their own u")]
     trains: Annotated[int, Field(ge=1)]
+    flags: Annotated[tuple[Flag, ...], Field(description="of any of the trains")] = ()
     simulated: bool
-    last_ns: TimeNs
+    last_ns: Annotated[TimeNs, Field(description="start of the last train")]
+    last_time: Annotated[str, Field(description="last_ns as RFC 3339, UTC")] = ""
 
 
 class Comparison(Message):

@@ -24,6 +24,10 @@ def _is_v5_or_v7(event_id: UUID) -> UUID:
     return event_id
 
 
+Procedure = Annotated[
+    Literal["train", "as_published"],
+    Field(description="as_published: as a study did it, so that its figures can be reproduced with their faults"),
+]
 EventId = Annotated[UUID, AfterValidator(_is_v5_or_v7)]
 
 
@@ -84,6 +88,23 @@ class Disturbance(Model):
     temperature_c: tuple[float, float] | None = None
     frequency_hz: tuple[float, float] | None = None
     throttled: bool | None = None
+    busy: Annotated[bool | None, Field(description="the load of others stayed above the threshold")] = None
+    governor: Annotated[Text | None, Field(description="CPU frequency governor in the train")] = None
+
+
+class Handshake(Model):
+    """What one full TLS 1.3 handshake took, by end; sizes are those of the TCP payload."""
+
+    group: ParameterSetName
+    certificate: ParameterSetName
+    client_bytes: Annotated[Count, Field(description="sent by the client")]
+    server_bytes: Annotated[Count, Field(description="sent by the server")]
+    client_cpu_s: Annotated[Seconds, Field(description="mean CPU time of the client per handshake")]
+    server_cpu_s: Annotated[Seconds, Field(description="mean CPU time of the server per handshake")]
+    segments: Annotated[
+        dict[Annotated[str, Field(pattern=r"^\d{2,5}$")], Count],
+        Field(description="TCP segments with payload, both ends together, by maximum segment size in bytes"),
+    ] = Field(default_factory=dict)
 
 
 class OperationEvent(Message):
@@ -101,6 +122,10 @@ class OperationEvent(Message):
     operation: Operation
     parameter_set: ParameterSetName
     variant: Annotated[str, Field(max_length=128)] = ""
+    procedure: Procedure = "train"
+    null_variant: Annotated[
+        str, Field(max_length=128, description="variant of the null train that has all but the cryptography")
+    ] = ""
     backend: Backend
     processes_per_repetition: Annotated[int, Field(ge=0, le=1000)] = 0
     timeline_id: TimelineId
@@ -117,6 +142,7 @@ class OperationEvent(Message):
     size_unknown: bool = False
     peak_memory_bytes: Count | None = None
     cpu_time_s: Seconds | None = None
+    handshake: Handshake | None = None
     disturbance: Disturbance = Disturbance()
     board: Board
 
@@ -132,7 +158,7 @@ class OperationEvent(Message):
             raise ValueError("repetitions_verified must be the sum over the load segments")
         if self.operation == "sham" and self.repetitions_verified:
             raise ValueError("a sham train has no repetitions")
-        if self.origin == "runner" and not self._alternates():
+        if self.origin == "runner" and self.procedure == "train" and not self._alternates():
             raise ValueError("idle and load segments take turns without a break, beginning and ending with idle")
         return self
 

@@ -41,8 +41,13 @@ class SampleBatch(Message):
     energy_counter_j: Annotated[float | None, Field(description="the meter's own counter at the end of the batch")] = (
         None
     )
+    counter_resolution_j: Annotated[float | None, Field(gt=0, description="step of the meter's own counter")] = None
+    new_values_per_s: Annotated[
+        float | None, Field(ge=0, description="values that differ from the one before; held ones are no measurement")
+    ] = None
     rejected_frames: Count = 0
-    lost_samples: Count = 0
+    lost_samples: Annotated[Count, Field(description="not received from the meter, or dropped by a full spool")] = 0
+    gaps: Annotated[Count, Field(description="places in the stream where samples are lost")] = 0
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

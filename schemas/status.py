@@ -1,14 +1,67 @@
 """What services say of themselves, and what the aggregator says of messages."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.base import Count, DutName, Identifier, Message, Model, TimeNs
 from schemas.operations import Backend, EventId, Operation, ParameterSetName, Text
 from schemas.samples import TimelineId
 
 Service = Literal["meter", "runner", "aggregator"]
+
+
+class AbortedTrain(Model):
+    """A train that was cut off (kill, power cut): it has no event and no result."""
+
+    operation: Operation
+    parameter_set: ParameterSetName
+    variant: Annotated[str, Field(max_length=128)] = ""
+    started_ns: TimeNs
+
+
+class CampaignState(Model):
+    """The campaign that a runner is at, or the last one. `trains_planned` is null where it has no end."""
+
+    name: Text
+    run_id: Text
+    state: Literal["running", "finished", "stopped", "failed"]
+    trains_done: Count
+    trains_planned: Count | None = None
+    left_out: Count = 0
+    detail: Annotated[str, Field(max_length=500, description="e.g. whether its target was met")] = ""
+
+
+class CommandAnswer(Model):
+    """What became of the last command."""
+
+    command_id: Text
+    accepted: bool
+    reason: Annotated[str, Field(max_length=1000, description="one line; empty when accepted")] = ""
+
+
+class MeterState(Model):
+    """One meter of a meter service. The counters are totals since the service started; null: not known."""
+
+    dut: DutName
+    meter: Identifier
+    model: Text
+    role: Annotated[Text, Field(description="where it measures, as its operator says")] = ""
+    connected: Annotated[bool, Field(description="valid samples are flowing")]
+    detail: Annotated[str, Field(max_length=500, description="what is wrong and who must act; empty: nothing")] = ""
+    node: Annotated[Text | None, Field(description="where it is plugged in")] = None
+    serial: Text | None = None
+    firmware: Text | None = None
+    temperature_c: Annotated[float | None, Field(description="of the meter")] = None
+    samples_per_s: Annotated[float | None, Field(ge=0)] = None
+    new_values_per_s: Annotated[float | None, Field(ge=0, description="values that differ from the one before")] = None
+    rejected: Annotated[dict[str, int], Field(description="frames and readings refused, by reason")] = Field(
+        default_factory=dict
+    )
+    lost_samples: Annotated[Count, Field(description="not received from the meter, or dropped by a full spool")] = 0
+    gaps: Annotated[Count, Field(description="places in the stream where samples are lost")] = 0
+    counter_resets: Annotated[Count, Field(description="of the meter's own energy counter")] = 0
+    reopened: Count = 0
 
 
 class ServiceStatus(Message):
@@ -26,6 +79,10 @@ class ServiceStatus(Message):
     health: Annotated[dict[str, float], Field(description="counters by name, unit in the name")] = Field(
         default_factory=dict
     )
+    meters: Annotated[tuple[MeterState, ...], Field(max_length=256, description="of a meter service")] = ()
+    campaign: CampaignState | None = None
+    answer: CommandAnswer | None = None
+    aborted: Annotated[tuple[AbortedTrain, ...], Field(max_length=16, description="the latest, found at start")] = ()
 
 
 class Skipped(Model):
@@ -103,9 +160,24 @@ class ClockPong(Message):
 
 
 class Command(Message):
-    """What an operator asks of a runner; answered in its status."""
+    """What an operator asks of a runner; answered in its status under `command_id`.
 
+    `start` names a shipped campaign or carries one whole; `train` asks for one train; `stop` takes effect after the
+    train.
+    """
+
+    command_id: Annotated[Text, Field(min_length=1, description="chosen by the sender, never used twice")]
     action: Literal["start", "stop", "train"]
-    campaign: Text | None = None
+    campaign: Annotated[Text | None, Field(description="name of a shipped campaign")] = None
+    campaign_toml: Annotated[str | None, Field(max_length=65_536, description="a campaign file's text")] = None
     operation: Operation | None = None
     parameter_set: ParameterSetName | None = None
+    backend: Backend | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.action == "start" and (self.campaign is None) == (self.campaign_toml is None):
+            raise ValueError("start needs either the name of a campaign or its text")
+        if self.action == "train" and self.operation is None:
+            raise ValueError("train needs an operation")
+        return self

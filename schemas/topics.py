@@ -140,6 +140,22 @@ def slug(parameter_set: str) -> str:
     return re.sub(r"[^a-z0-9]", "-", parameter_set.lower()) or "none"
 
 
+def latest_has_variant(operation: str) -> bool:
+    """Whether the latest results of an operation have a topic for each variant."""
+    return operation in ("null", "handshake")
+
+
+def latest_slug(operation: str, parameter_set: str, variant: str) -> str:
+    """Last level of the topic of latest results.
+
+    The parameter set; of a null train its variant, which is all that tells null trains apart; of a handshake group and
+    variant, since its certificate is half of what it measured.
+    """
+    if operation == "null":
+        return slug(variant)
+    return "-".join(map(slug, [parameter_set, *([variant] if variant and latest_has_variant(operation) else [])]))
+
+
 def slugs(parameter_sets: list[str]) -> dict[str, str]:
     """Slug of each name. Raises ValueError where two names would share a topic."""
     owners: dict[str, str] = {}

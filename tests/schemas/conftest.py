@@ -191,7 +191,7 @@ def examples() -> dict[type[Message], Message]:
             event_ids=(EVENT_ID,),
             ranges=(SeqRange(meter="fnb58-1", timeline_id="t1", first=0, last=7),),
         ),
-        Command(action="train", operation="sign", parameter_set="ML-DSA-65"),
+        Command(command_id="c1", action="train", operation="sign", parameter_set="ML-DSA-65"),
         ClockPing(ping_id="p1", t1_ns=T0),
         ClockPong(ping_id="p1", timeline_id="t2", t1_ns=T0, t2_ns=T0 + 5, t3_ns=T0 + 6),
         Rejected(topic="opjoule/v1/lab/pi4/samples", reason="not JSON", payload_head="{", payload_bytes=1),

@@ -1,13 +1,26 @@
 """Topics: the table of DESIGN.md section 2, written out here a second time."""
 
 import re
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import CATALOGUE, ROOT, TOPICS, parse_topic, slug, slugs, topic, topic_filter
+from schemas import (
+    CATALOGUE,
+    ROOT,
+    TOPICS,
+    latest_has_variant,
+    latest_slug,
+    parse_topic,
+    slug,
+    slugs,
+    topic,
+    topic_filter,
+)
 from schemas.base import RESERVED_DUTS
+from schemas.operations import Operation
 from schemas.topics import Kind
 
 CONTRACT = {
@@ -125,3 +138,27 @@ def test_parameter_sets_that_would_share_a_topic_are_refused() -> None:
 
 def test_no_two_parameter_sets_of_the_catalogue_share_a_topic() -> None:
     assert slugs(list(CATALOGUE)) == {name: slug(name) for name in CATALOGUE}
+
+
+@pytest.mark.parametrize(
+    ("operation", "parameter_set", "variant", "expected"),
+    [
+        ("sign", "ML-DSA-65", "message_bytes=19600", "ml-dsa-65"),
+        ("keygen", "ML-KEM-768", "form=private", "ml-kem-768"),
+        ("sham", "none", "", "none"),
+        ("null", "none", "processes=2,reads=key", "processes-2-reads-key"),
+        ("null", "none", "", "none"),
+        ("handshake", "X25519MLKEM768", "certificate=ML-DSA-65", "x25519mlkem768-certificate-ml-dsa-65"),
+        ("handshake", "X25519", "", "x25519"),
+    ],
+)
+def test_latest_results_are_apart_by_parameter_set_null_variant_and_certificate(
+    operation: str, parameter_set: str, variant: str, expected: str
+) -> None:
+    assert latest_slug(operation, parameter_set, variant) == expected
+
+
+def test_variants_of_an_operation_share_a_topic_unless_the_variant_is_what_was_measured() -> None:
+    apart = [name for name in get_args(Operation) if latest_slug(name, "A", "one") != latest_slug(name, "A", "two")]
+    assert apart == ["handshake", "null"]
+    assert apart == [name for name in get_args(Operation) if latest_has_variant(name)]
