@@ -85,12 +85,14 @@ class Rival:
     """For a service that leaves the broker again and again: what stands on its status topic when it is back.
 
     Another one's status after our own was told while we live. One alone may be what a broker that was killed kept of a
-    predecessor; the second that differs is proof.
+    predecessor; the second that differs is proof. What came before our own was told is a predecessor's as well: a
+    broker that keeps our session may deliver it again.
     """
 
     def __init__(self, service: Service, instance: str, started_ns: int) -> None:
         self._what, self._started_ns = f"{service} {instance}", started_ns
         self._heard_own = False
+        self._stale: set[bytes] = set()
         self._first: bytes | None = None
 
     def hear(self, received: Received) -> None:
@@ -100,7 +102,9 @@ class Rival:
             return
         if status.started_ns == self._started_ns:
             self._heard_own = True
-        elif self._heard_own and status.state != "offline" and status.started_ns < self._started_ns:
+        elif not self._heard_own:
+            self._stale.add(received.payload)
+        elif status.state != "offline" and status.started_ns < self._started_ns and received.payload not in self._stale:
             self._first = self._first or received.payload
             if received.payload != self._first:
                 raise _another(self._what)

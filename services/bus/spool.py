@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 import zlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,7 @@ class Spool:
         self.size_bytes = 0
         self.lost_batches = 0
         self.lost_samples = 0
+        self._lost_of: Counter[Stream] = Counter()
         self.unreadable = 0
         self.disk_errors = 0
         self.disk_error = ""
@@ -72,6 +73,10 @@ class Spool:
     def owners(self) -> frozenset[tuple[str, str]]:
         """Site and DUT of every entry, those of earlier runs among them."""
         return frozenset((entry.label.site, entry.label.dut) for entry in self._entries.values())
+
+    def lost_samples_of(self, stream: Stream) -> int:
+        """Samples of one stream that gave way since this process started."""
+        return self._lost_of[stream]
 
     def add(self, message: Spoolable, now_s: float) -> None:
         """Keep until a receipt names it; what is kept already is not kept twice."""
@@ -173,6 +178,7 @@ class Spool:
             victims.add(number)
             surplus_bytes -= label.size_bytes
             self.lost_samples += label.samples
+            self._lost_of[stream_of(label)] += label.samples
             self.lost_batches += 1
             if self.lost_batches % WARN_EVERY == 1:
                 log.warning("spool full: %d sample batches lost so far", self.lost_batches)

@@ -1,176 +1,204 @@
-"""Runs a plan: each job is prepared, tried, measured in silence, checked and reported."""
+"""Runs a campaign: round by round, train by train, until its plan, its target or an operator says that it is done."""
 
 import logging
+import math
 import os
-import random
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
 from uuid import UUID
 
-from clock import ServiceClock
 from errors import SettingsError
+from runner.campaign_file import Campaign
 from runner.events import Identity, Measured, operation_event
+from runner.expansion import Plan
 from runner.identifiers import uuid7
-from runner.link import Link
-from runner.machine import Conditions, Machine, disturbance, read_conditions
-from runner.openssl import OpenSsl, OpenSslCli, private_folder
-from runner.openssl.cli import PREPARATION_LIMIT_S
-from runner.openssl.commands import Command
-from runner.operations import OPERATIONS, Bench, Work, repeat
-from runner.plan import Job
-from runner.segments import PRESETS, TrainPlan, plan_train
+from runner.job import Job
+from runner.one_train import Bay
+from runner.quiet import OthersLoad
+from runner.rounds import PlannedTrain, Round, rounds
 from runner.settings import RunnerSettings
-from runner.stopping import Stop
-from runner.train import TRIAL_REPETITIONS, TRIAL_S, Repeat, TrainRecord, run_train, trial_s
+from runner.target import PooledBook, Target
+from schemas import Board, OperationEvent
+from schemas.status import CampaignState
 
 log = logging.getLogger(__name__)
 
-LEAST_LIMIT_S = 10.0
-LIMIT_MEDIANS = 20.0
-"""A repetition is killed after this many times what the trial took, and `LEAST_LIMIT_S` at least."""
-CAPACITY_MARGIN = 4.0
-"""Room for repetitions this much faster than the fastest of the trial."""
-CHECK_REPETITIONS = 4
-END_MARGIN_S = 5.0
+Ending = Literal["finished", "stopped"]
+STEP_S = 1.0
+"""How long the runner speaks before it looks whether it is to stop; the last step tells how busy the machine is."""
+ANSWER_S = 60.0
+"""How long the aggregator may take to pool a job's last train."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """Time of one repetition before the train; both 0 where nothing runs."""
-
-    median_s: float
-    least_s: float
+def _never() -> bool:
+    return False
 
 
 @dataclass(slots=True)
-class Campaign:
-    """Everything that the trains of one service have in common, and what became of them."""
+class Executor:
+    """Runs campaigns on one board, one after the other. `halted` says whether the one at hand is to end now."""
 
     settings: RunnerSettings
-    openssl: OpenSsl
-    machine: Machine
-    clock: ServiceClock
-    stop: Stop
-    link: Link
+    board: Board
+    bay: Bay
+    halted: Callable[[], bool] = _never
+    book: PooledBook | None = None
     trains: int = 0
     left_out: int = 0
+    _busy: bool | None = field(default=None, init=False)
+    _patient: bool = field(default=True, init=False)
+    _state: CampaignState = field(init=False)
 
-    def run(self, jobs: tuple[Job, ...]) -> None:
-        """Run the plan as often as asked, each round in another order. Raises Stopped."""
-        seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(48)
-        log.info("seed %d", seed)
-        draw = random.Random(seed)
-        for number in self._rounds():
-            order = draw.sample(jobs, len(jobs))
-            run_id = f"{self._uuid7()}-seed-{seed}-round-{number}"
-            identity = Identity(self.settings.site, self.settings.dut, run_id, self.machine.board(self.openssl.version))
-            for position, job in enumerate(order, 1):
-                self._train(job, draw.getrandbits(48), identity, f"{job}, train {position} of {len(order)}")
+    def run(self, campaign: Campaign, plan: Plan) -> CampaignState:
+        """Run a campaign to its end; how that was. Raises Stopped, and SettingsError where a rival has our name."""
+        seed = campaign.seed if campaign.seed is not None else secrets.randbits(48)
+        run_id = f"{self._uuid7()}-seed-{seed}"
+        log.info("campaign %s: %d trains a round, seed %d", campaign.name or "of items", len(plan.jobs), seed)
+        target = self._target(campaign, plan)
+        self._begin(campaign, plan, run_id)
+        end_s = math.inf if campaign.most_s is None else time.monotonic() + campaign.most_s
+        for each in rounds(plan, campaign, seed) if plan.jobs else ():
+            identity = Identity(self.settings.site, self.settings.dut, f"{run_id}-round-{each.number}", self.board)
+            ending = self._round(campaign, each, identity, target, end_s)
+            if ending is not None:
+                return self._end(ending, target)
+        return self._end("finished", target)
 
-    def _rounds(self) -> Iterator[int]:
-        number = 1
-        while self.settings.rounds == 0 or number <= self.settings.rounds:
-            yield number
-            number += 1
+    def pause(self, detail: str, duration_s: float) -> None:
+        """Speak for this long, less when halted, and find out how busy the machine is; wait while it is too busy."""
+        self._count()
+        cores = self._speak(detail, duration_s)
+        end_s = time.monotonic() + self.settings.busy_wait_s
+        if self._too_busy(cores) and self.settings.busy_wait_s:
+            log.info("other programs keep %.2f processors busy: the next train waits", cores)
+        while self._too_busy(cores) and time.monotonic() < end_s and not self.halted():
+            cores = self._speak(f"{detail}; waits, other programs keep the machine busy", STEP_S)
+        self._busy = self._too_busy(cores)
 
-    def _train(self, job: Job, seed: int, identity: Identity, title: str) -> None:
-        """One train and the gap after it; a job that cannot be done is left out, and the rest goes on."""
+    def _round(
+        self, campaign: Campaign, each: Round, identity: Identity, target: Target | None, end_s: float
+    ) -> Ending | None:
+        """How the campaign ended in this round; None where it goes on."""
+        for position, train in enumerate(each.trains, 1):
+            if target is not None and not target.wants(train.job):
+                continue
+            if self.halted():
+                return "stopped"
+            if time.monotonic() > end_s:
+                return "finished"
+            start_s = time.monotonic()
+            title = f"{train.job}, train {position} of {len(each.trains)} in round {each.number}"
+            event = self._train(campaign, train, identity, title)
+            if target is not None:
+                target.tried(train.job, event)
+            self.pause(f"after {title}", _gap_s(campaign, time.monotonic() - start_s))
+        if target is not None:
+            self._await_answers(target)
+        return "finished" if target is not None and target.is_done else None
+
+    def _train(self, campaign: Campaign, train: PlannedTrain, identity: Identity, title: str) -> OperationEvent | None:
+        """One train; a job that cannot be done is left out, and the rest goes on."""
+        event: OperationEvent | None = None
         try:
-            measured = self._measure(job, seed, title)
+            measured = self.bay.measure(campaign, train, title, self._busy)
         except SettingsError as error:
             self.left_out += 1
-            log.warning("left out (%d so far): %s: %s", self.left_out, job, error)
+            log.warning("left out (%d so far): %s: %s", self.left_out, train.job, error)
         else:
             self.trains += 1
-            self.link.put(operation_event(self._uuid7(), identity, measured, self.clock))
-            self._log(job, measured)
-        self.link.health = {"trains": float(self.trains), "left_out": float(self.left_out)}
-        self.link.speak(f"after {title}", self.settings.gap_s)
+            event = operation_event(self._uuid7(), identity, measured, self.bay.clock)
+            self.bay.speaker.put(event)
+            _log(train.job, measured)
+        self.bay.under_way.end()
+        done, left_out = (0, 1) if event is None else (1, 0)
+        self._tell(trains_done=self._state.trains_done + done, left_out=self._state.left_out + left_out)
+        return event
 
-    def _measure(self, job: Job, seed: int, title: str) -> Measured:
-        with private_folder() as folder, closing(OpenSslCli(self.openssl, folder, self.stop)) as cli:
-            bench = Bench(cli, folder, job.parameter_set, job.processes, self.settings.message_bytes, seed)
-            work = _prepared(bench, job)
-            trial = self._trial(cli, work)
-            peak_bytes = max((self._peak_memory_bytes(cli, command) for command in work.commands), default=0)
-            plan = plan_train(seed, self.settings.train_s, trial.median_s, PRESETS[self.settings.preset])
-            self.link.fall_silent(self._end_ns(plan, trial), title)
-            before, record, after = self._silent_train(cli, work, plan, trial)
-            return Measured(
-                job=job,
-                record=record,
-                seed=seed,
-                variant=work.variant,
-                processes=len(work.commands),
-                output_bytes=work.output_bytes,
-                check_error=_check_error(work),
-                peak_memory_bytes=peak_bytes or None,
-                disturbance=disturbance(before, after),
-            )
+    def _target(self, campaign: Campaign, plan: Plan) -> Target | None:
+        if campaign.target is None:
+            return None
+        self._patient = self.book is not None
+        if self.book is None:
+            log.warning("no aggregator tells here what is known: the campaign goes on to its maximum")
+        return Target(
+            campaign.target,
+            campaign.least_trains,
+            campaign.most_trains,
+            self.book or PooledBook("", ""),
+            plan.operations,
+        )
 
-    def _trial(self, cli: OpenSslCli, work: Work) -> Trial:
-        if not work.commands:
-            return Trial(0.0, 0.0)
-        return Trial(*trial_s(self._repeat(cli, work, PREPARATION_LIMIT_S), time.monotonic_ns))
+    def _await_answers(self, target: Target) -> None:
+        """The last trains of a round take seconds to be pooled; an aggregator that is silent is waited for once."""
+        if not self._patient:
+            return
+        end_s = time.monotonic() + ANSWER_S
+        while target.unanswered and time.monotonic() < end_s and not self.halted():
+            self._speak("waits for what the aggregator makes of the last trains", STEP_S)
+        if target.unanswered and not self.halted():
+            self._patient = False
+            log.warning("no pooled figure within %g s: the campaign goes on to its maximum", ANSWER_S)
 
-    @staticmethod
-    def _peak_memory_bytes(cli: OpenSslCli, command: Command) -> int:
-        """The highest of a few runs: one that is read while it lives may end between two looks."""
-        end_s = time.monotonic() + TRIAL_S
-        peak_bytes = cli.peak_memory_bytes(command) or 0
-        for _ in range(TRIAL_REPETITIONS - 1):
-            if time.monotonic() < end_s:
-                peak_bytes = max(peak_bytes, cli.peak_memory_bytes(command) or 0)
-        return peak_bytes
+    def _begin(self, campaign: Campaign, plan: Plan, run_id: str) -> None:
+        endless = campaign.rounds == 0 or campaign.until is not None
+        self._state = CampaignState(
+            name=campaign.name or "of items",
+            run_id=run_id,
+            state="running",
+            trains_done=0,
+            trains_planned=None if endless else campaign.rounds * len(plan.jobs),
+            left_out=len(plan.skipped),
+        )
+        self._tell()
 
-    def _silent_train(
-        self, cli: OpenSslCli, work: Work, plan: TrainPlan, trial: Trial
-    ) -> tuple[Conditions, TrainRecord, Conditions]:
-        limit_s = max(LEAST_LIMIT_S, LIMIT_MEDIANS * trial.median_s)
-        repeat_once = self._repeat(cli, work, limit_s) if work.commands else None
-        before = read_conditions()
-        record = run_train(plan, repeat_once, _capacity(plan, trial), self.stop.wait_until, time.monotonic_ns)
-        return before, record, read_conditions()
+    def _end(self, ending: Ending, target: Target | None) -> CampaignState:
+        detail = "" if target is None else target.summary()
+        log.info("campaign %s %s%s", self._state.name, ending, f": {detail}" if detail else "")
+        self._tell(state=ending, detail=detail[:500])
+        return self._state
 
-    @staticmethod
-    def _repeat(cli: OpenSslCli, work: Work, limit_s: float) -> Repeat:
-        commands, outputs = work.commands, work.outputs
-        return lambda: repeat(cli, commands, outputs, limit_s)
+    def _tell(self, **changes: object) -> None:
+        """With the next word of the speaker."""
+        self._state = self._state.model_copy(update=changes)
+        self.bay.speaker.campaign = self._state
+        self._count()
 
-    def _end_ns(self, plan: TrainPlan, trial: Trial) -> int:
-        """When the runner will speak again at the latest, if all goes as in the trial."""
-        silent_s = plan.expected_s + (len(plan.segments) + CHECK_REPETITIONS) * trial.median_s + END_MARGIN_S
-        return self.clock.now_ns() + round(silent_s * 1e9)
+    def _count(self) -> None:
+        counts = {"trains": self.trains, "left_out": self.left_out, "aborted": self.bay.under_way.count}
+        self.bay.speaker.health = {name: float(count) for name, count in counts.items()}
+
+    def _speak(self, detail: str, duration_s: float) -> float | None:
+        """The number of processors that others kept busy in its last second or so; None where that is unknown."""
+        end_s = time.monotonic() + duration_s
+        load: OthersLoad | None = None
+        while True:
+            left_s = end_s - time.monotonic()
+            step_s = max(left_s, 0.0) if left_s < 2 * STEP_S else STEP_S
+            load = OthersLoad() if step_s >= left_s else None
+            self.bay.speaker.speak(detail, step_s)
+            if step_s >= left_s or self.halted():
+                return load.cores() if load is not None else None
+
+    def _too_busy(self, cores: float | None) -> bool | None:
+        return None if cores is None else cores > self.settings.busy_cores
 
     def _uuid7(self) -> UUID:
-        return uuid7(self.clock.now_ns(), os.urandom(10))
-
-    def _log(self, job: Job, measured: Measured) -> None:
-        record = measured.record
-        error = record.first_error or measured.check_error
-        if error is not None:
-            log.warning("%s: %d repetitions failed, the first: %s", job, record.failed, error)
-        log.info("%s: %d repetitions in %d load segments", job, sum(record.verified), len(record.verified) // 2)
+        return uuid7(self.bay.clock.now_ns(), os.urandom(10))
 
 
-def _prepared(bench: Bench, job: Job) -> Work:
-    try:
-        return OPERATIONS[job.operation](bench)
-    except OSError as error:
-        raise SettingsError(f"cannot work in {bench.folder}: {error.strerror}") from None
+def _gap_s(campaign: Campaign, spent_s: float) -> float:
+    """Until the next train: at least the campaign's gap, and until `every_s` after the start of the last one."""
+    return max(campaign.gap_s, (campaign.every_s or 0.0) - spent_s)
 
 
-def _check_error(work: Work) -> str | None:
-    try:
-        return work.check()
-    except OSError as error:
-        return f"the check could not be done: {error.strerror}"
-
-
-def _capacity(plan: TrainPlan, trial: Trial) -> int:
-    if trial.least_s <= 0:
-        return 0
-    return round(CAPACITY_MARGIN * plan.load_ns / 1e9 / trial.least_s) + len(plan.segments)
+def _log(job: Job, measured: Measured) -> None:
+    record = measured.record
+    error = record.first_error or measured.check_error
+    if error is not None:
+        failed = record.failed if measured.check_error is None else record.failed + sum(record.verified)
+        log.warning("%s: %d repetitions failed, the first: %s", job, failed, error)
+    loads = sum(segment.kind == "load" for segment in record.plan.segments)
+    log.info("%s: %d repetitions in %d load segments", job, sum(record.verified), loads)

@@ -2,12 +2,14 @@
 
 import logging
 import time
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
 
-from bus import Bus, Rival, SpoolingPublisher
+from bus import Bus, Received, Rival, SpoolingPublisher
 from clock import ServiceClock, rfc3339
 from runner.stopping import Stop
 from schemas import DeviceDescription, OperationEvent, ServiceStatus, topic
+from schemas.status import AbortedTrain, CampaignState, CommandAnswer
 
 log = logging.getLogger(__name__)
 
@@ -15,6 +17,29 @@ FLUSH_S = 2.0
 STEP_NS = 50_000_000
 LAST_WORD_S = 1.0
 """How long a runner that was stopped inside a train tries to reach the broker, to say that it is offline."""
+
+Hear = Callable[[Received], None]
+
+
+class Speaker(Protocol):
+    """What a campaign needs of whoever it tells: `Link` with a broker, anything else without one."""
+
+    health: dict[str, float]
+    """Counters by name, told with the next word."""
+    campaign: CampaignState | None
+    """How far it is, told with the next word."""
+
+    def speak(self, detail: str, duration_s: float) -> None:
+        """Say what goes on, and be there for this long, in s. Raises Stopped."""
+        ...
+
+    def fall_silent(self, until_ns: int, detail: str) -> None:
+        """A train begins: nothing is sent, logged or written until the next `put` or `speak`."""
+        ...
+
+    def put(self, event: OperationEvent) -> None:
+        """A train is done: keep its event."""
+        ...
 
 
 class Link:
@@ -36,23 +61,36 @@ class Link:
         self._instance = instance
         self._stop = stop
         self._started_ns = clock.now_ns()
-        self._rival = Rival("runner", instance, self._started_ns)
-        bus.subscribe([topic("status", device.site, service="runner", instance=instance)])
+        rival = Rival("runner", instance, self._started_ns)
+        self._hearers: list[Hear] = []
+        self.listen([topic("status", device.site, service="runner", instance=instance)], rival.hear)
         self._announced = False
         self._warned = False
+        self._detail = ""
+        self._told: ServiceStatus | None = None
         self.health: dict[str, float] = {}
+        self.campaign: CampaignState | None = None
+        self.answer: CommandAnswer | None = None
+        self.aborted: tuple[AbortedTrain, ...] = ()
 
     @property
     def pending(self) -> int:
         """Events that the aggregator has not confirmed."""
         return self._publisher.pending
 
+    def listen(self, filters: Sequence[str], hear: Hear) -> None:
+        """Subscribe; `hear` gets everything that comes, once, also what others subscribed to."""
+        if hear not in self._hearers:
+            self._hearers.append(hear)
+        self._bus.subscribe(filters)
+
     def speak(self, detail: str, duration_s: float) -> None:
         """Be online for this long: connect, say what goes on, deliver what waits.
 
         Raises Stopped, and SettingsError where another runner has our name.
         """
-        self._bus.set_status(self._device.site, self._status("online", detail))
+        self._detail = detail
+        self.say()
         self._bus.connect(0.0)
         end_ns = time.monotonic_ns() + round(duration_s * 1e9)
         self._deliver()
@@ -61,9 +99,15 @@ class Link:
             self._deliver()
         self._warn_once()
 
+    def say(self) -> None:
+        """Tell the status as it is now, with the last detail, unless it was told last."""
+        status = self._status("online", self._detail)
+        if status != self._told:
+            self._tell(status)
+
     def fall_silent(self, until_ns: int, detail: str) -> None:
         """Say until when, then leave the broker."""
-        self._bus.set_status(self._device.site, self._status("measuring", detail, until_ns))
+        self._tell(self._status("measuring", detail, until_ns))
         if self._bus.connected:
             self._bus.flush(FLUSH_S)
         self._bus.disconnect()
@@ -83,18 +127,23 @@ class Link:
 
     def leave(self, detail: str) -> None:
         """Say offline, also when a train was cut off and the broker has to be reached again for it."""
-        self._bus.set_status(self._device.site, self._status("offline", detail))
+        self._tell(self._status("offline", detail))
         if self._bus.connect(LAST_WORD_S):
             self._bus.flush(FLUSH_S)
         self._bus.disconnect()
         self._publisher.close()
+
+    def _tell(self, status: ServiceStatus) -> None:
+        self._told = status
+        self._bus.set_status(self._device.site, status)
 
     def _deliver(self) -> None:
         if self._bus.connected and not self._announced:
             self._bus.publish("device", self._device.site, self._device, dut=self._device.dut)
             self._announced = True
         for received in self._publisher.step():
-            self._rival.hear(received)
+            for hear in self._hearers:
+                hear(received)
 
     def _warn_once(self) -> None:
         if self._bus.connected or self._warned:
@@ -115,6 +164,9 @@ class Link:
             started_ns=self._started_ns,
             started_time=rfc3339(self._started_ns),
             duts=(self._device.dut,),
-            detail=detail,
+            detail=detail[:500],
             health={**self.health, "spool_depth": float(self._publisher.pending)},
+            campaign=self.campaign,
+            answer=self.answer,
+            aborted=self.aborted,
         )

@@ -72,13 +72,17 @@ def read_conditions(root: Path = Path("/")) -> Conditions:
     )
 
 
-def disturbance(before: Conditions, after: Conditions) -> Disturbance:
+def disturbance(
+    before: Conditions, after: Conditions, *, busy: bool | None = None, governor: str | None = None
+) -> Disturbance:
     """Both moments side by side. Throttled: at either, or at any time between (the firmware's sticky bits)."""
     return Disturbance(
         load_average=_both(before.load_average, after.load_average),
         temperature_c=_both(before.temperature_c, after.temperature_c),
         frequency_hz=_both(before.frequency_hz, after.frequency_hz),
         throttled=_throttled(before.throttled_flags, after.throttled_flags),
+        busy=busy,
+        governor=governor,
     )
 
 

@@ -2,35 +2,65 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from schemas import TimeStatistics
 
 TRIMMED_SHARE = 0.1
 
 
-def time_statistics(durations_ns: Sequence[int]) -> TimeStatistics | None:
-    """Statistics in s of durations in ns; None without any.
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Durations of verified repetitions, in ns: exact sums over all `count` of them, and those that were drawn."""
 
-    The 95th percentile is by nearest rank, the standard deviation that of a sample, and the trimmed mean leaves out
-    the lowest and the highest tenth (rounded down).
-    """
+    count: int = 0
+    sum_ns: int = 0
+    squares_ns2: int = 0
+    least_ns: int = 0
+    most_ns: int = 0
+    drawn_ns: Sequence[int] = ()
+
+
+def times_of(durations_ns: Sequence[int]) -> Times:
+    """Of durations that are all at hand."""
     if not durations_ns:
+        return Times()
+    squares_ns2 = sum(each * each for each in durations_ns)
+    return Times(
+        len(durations_ns), sum(durations_ns), squares_ns2, min(durations_ns), max(durations_ns), tuple(durations_ns)
+    )
+
+
+def time_statistics(times: Times) -> TimeStatistics | None:
+    """Statistics in s; None without any repetition.
+
+    Count, mean, standard deviation (that of a sample), least and most are of all repetitions. Median, 95th percentile
+    (nearest rank) and trimmed mean (without the lowest and the highest tenth, rounded down) are of those drawn: all of
+    them, or each n-th where there were more than the runner has room for.
+    """
+    if not times.count or not times.drawn_ns:
         return None
-    ordered_s = sorted(duration_ns / 1e9 for duration_ns in durations_ns)
-    count = len(ordered_s)
-    mean_s = math.fsum(ordered_s) / count
-    cut = int(count * TRIMMED_SHARE)
-    kept_s = ordered_s[cut : count - cut]
+    ordered_s = sorted(duration_ns / 1e9 for duration_ns in times.drawn_ns)
+    cut = int(len(ordered_s) * TRIMMED_SHARE)
+    kept_s = ordered_s[cut : len(ordered_s) - cut]
     return TimeStatistics(
-        count=count,
-        mean_s=mean_s,
-        sd_s=math.sqrt(math.fsum((each - mean_s) ** 2 for each in ordered_s) / (count - 1)) if count > 1 else None,
-        min_s=ordered_s[0],
+        count=times.count,
+        mean_s=times.sum_ns / times.count / 1e9,
+        sd_s=_sd_s(times),
+        min_s=times.least_ns / 1e9,
         median_s=median(ordered_s),
-        p95_s=ordered_s[math.ceil(0.95 * count) - 1],
-        max_s=ordered_s[-1],
+        p95_s=ordered_s[math.ceil(0.95 * len(ordered_s)) - 1],
+        max_s=times.most_ns / 1e9,
         trimmed_mean_s=math.fsum(kept_s) / len(kept_s),
     )
+
+
+def _sd_s(times: Times) -> float | None:
+    """From integers, so that nothing cancels."""
+    if times.count < 2:
+        return None
+    spread = times.count * times.squares_ns2 - times.sum_ns**2
+    return math.sqrt(spread / (times.count * (times.count - 1))) / 1e9
 
 
 def median(ordered: Sequence[float]) -> float:

@@ -97,7 +97,7 @@ def test_only_receipts_are_taken_and_the_rest_is_handed_on(clock: Clock, make: M
     world.bus.subscribe([topic_filter("command", "lab", dut="pi4")])
     world.bus.connect(0.0)
     world.publisher.put(make.batch(1))
-    world.aggregator.publish("command", "lab", Command(action="stop"), dut="pi4")
+    world.aggregator.publish("command", "lab", Command(command_id="c1", action="stop"), dut="pi4")
     assert world.publisher.wait_until_confirmed(0.05) is False
     world.confirm(1)
     (command,) = world.publisher.step()
@@ -110,7 +110,7 @@ def test_a_receipt_that_claims_another_dut_or_is_rubbish_is_refused(clock: Clock
     world.bus.connect(0.0)
     world.publisher.put(make.batch(1))
     world.send_receipt(make.receipt(spans=((1, 1),)).model_copy(update={"dut": "pi1"}))
-    world.aggregator.publish("journaled", "lab", Command(action="stop"), dut="pi4")
+    world.aggregator.publish("journaled", "lab", Command(command_id="c1", action="stop"), dut="pi4")
     world.publisher.step()
     assert world.publisher.pending == 1 and world.publisher.bad_receipts == 2
 

@@ -137,6 +137,14 @@ def test_a_silent_service_bears_later_ones_last_wills_rubbish_and_other_names(ma
     Rival("runner", "m1", 5).hear(heard(make, 3))
 
 
+def test_what_a_predecessor_left_in_our_session_may_come_again(make: Make) -> None:
+    rival = Rival("meter", "m1", 5)
+    for _ in range(3):  # not acknowledged before we left the broker: it delivers all again
+        rival.hear(heard(make, 3, "online", "a"))
+        rival.hear(heard(make, 3, "measuring", "b"))
+        rival.hear(heard(make, 5))
+
+
 def settings(broker: LocalBroker, folder: Path) -> list[str]:
     return ["--broker-url", broker.url, "--state-dir", str(folder), "--site", "lab"]
 
@@ -144,7 +152,25 @@ def settings(broker: LocalBroker, folder: Path) -> list[str]:
 SERVICES = {
     "aggregator": ((), 1),
     "meter": (("--source", "simulated", "--dut", "pi4", "--meter", "main"), 2),
-    "runner": (("--dut", "main", "--plan", "sham", "--train-s", "1", "--gap-s", "1", "--start-delay-s", "1"), 2),
+    "runner": (
+        (
+            "--dut",
+            "main",
+            "--plan",
+            "sham",
+            "--train-s",
+            "1",
+            "--gap-s",
+            "1",
+            "--start-delay-s",
+            "1",
+            "--busy-wait-s",
+            "0",
+            "--rounds",
+            "0",
+        ),
+        2,
+    ),
 }
 
 

@@ -241,7 +241,15 @@ def test_a_runner_that_does_not_trust_the_broker_says_why_once_measures_on_and_l
 ) -> None:
     authority = Authority(certificate(fleet, "ca"))
     flags = {name.removeprefix("OPJOULE_").lower(): value for name, value in settings_of(fleet, "lab/pi4").items()}
-    flags |= {"plan": "sham", "train_s": "2", "start_delay_s": "5", "gap_s": "0.5", "rounds": "0", "resend_s": "1"}
+    flags |= {
+        "plan": "sham",
+        "train_s": "2",
+        "start_delay_s": "5",
+        "gap_s": "0.5",
+        "rounds": "0",
+        "resend_s": "1",
+        "busy_wait_s": "0",
+    }
     with Services(tmp_path) as services:
         log_file = services.log_file("runner")
         for issue, line in TROUBLES:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from errors import SettingsError
 from opjoule.local_broker import available
-from runner.openssl import OpenSsl, obtain_openssl
 from tests.opjoule.grafana_server import GrafanaServer
 from tests.opjoule.studies import Study
 
@@ -19,18 +17,6 @@ def broker() -> None:
     """The test is skipped where no broker can be started."""
     if not available("mosquitto") and not available("iotcore"):
         pytest.skip("neither mosquitto nor the iotcore wheel is here")
-
-
-@pytest.fixture(scope="session")
-def openssl35() -> OpenSsl:
-    """OpenSSL 3.5 or newer, as `opjoule study --try-commands` finds it; the test is skipped without."""
-    try:
-        found = obtain_openssl(None)
-    except SettingsError as error:
-        pytest.skip(str(error))
-    if found.shortfall is not None:
-        pytest.skip(found.shortfall)
-    return found.openssl
 
 
 @pytest.fixture

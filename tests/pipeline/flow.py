@@ -18,7 +18,8 @@ from meter.batching import Batcher, BatchLimits
 from meter.readings import Reading, Stream
 from runner.events import Identity, Measured, operation_event
 from runner.identifiers import uuid7
-from runner.plan import Job
+from runner.job import Job
+from runner.operations import Usage
 from runner.segments import PRESETS, plan_train
 from runner.train import Repetition, run_train
 from schemas import Board, Disturbance, EnergyResult, OperationEvent, SampleBatch
@@ -31,6 +32,7 @@ PERIOD_NS = 10_000_000
 NOISE_W = 0.03
 TRAIN_S = 8.0
 SPOOL_BYTES = 10**8
+NULL_VARIANT = "processes=2"
 
 
 @dataclass
@@ -93,11 +95,13 @@ class Flow:
         seed = self._seeds.randrange(2**32)
         sham = operation == "sham"
         plan = plan_train(seed, TRAIN_S, 0.0 if sham else REPETITION_NS / 1e9, PRESETS["short"])
-        record = run_train(
-            plan, None if sham else self.board.repeat, 10_000, self.board.wait_until, self.board.monotonic_ns
-        )
+        record = run_train(plan, None if sham else self.board.repeat, 1, self.board.wait_until, self.board.monotonic_ns)
         board = Board(model="known board", architecture="none", bits=64, openssl="3.5.0")
-        measured = Measured(job, record, seed, "", 0 if sham else 2, {}, None, None, Disturbance())
+        variant = NULL_VARIANT if operation == "null" else ""
+        null_variant = "" if operation in ("null", "sham") else NULL_VARIANT
+        measured = Measured(
+            job, record, seed, variant, 0 if sham else 2, {}, None, Usage(), Disturbance(), null_variant
+        )
         event = operation_event(self._event_id(), Identity(SITE, DUT, "run-1", board), measured, self._runner_clock)
         self.runner.put(event)
         self.board.wait_until(self.board.now_ns + 1_000_000_000)

@@ -66,3 +66,9 @@ def test_a_keyring_within_a_stanza_is_kept() -> None:
 def test_a_machine_without_a_distribution_s_archive_has_no_candidates() -> None:
     assert candidates(BOOKWORM, parse_list("deb http://vendor.test/apt stable extras\n")) == []
     assert candidates({}, parse_list("deb http://vendor.test/apt ./\n")) == []
+
+
+def test_sources_are_asked_of_the_same_archives_as_packages() -> None:
+    packages = candidates(BOOKWORM, parse_stanzas(DEBIAN))
+    sources = candidates(BOOKWORM, parse_stanzas(DEBIAN), "deb-src")
+    assert [stanza for _, stanza in sources] == [stanza.replace("deb", "deb-src", 1) for _, stanza in packages]

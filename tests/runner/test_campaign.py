@@ -1,95 +1,22 @@
 """Trains from plan to event, on a bus in memory and with segments of a few hundredths of a second."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bus import MemoryBroker, MemoryBus, Spool, SpoolingPublisher
-from clock import ServiceClock
-from runner import campaign as campaign_module
-from runner.__main__ import device, serve
-from runner.campaign import Campaign
-from runner.link import Link
-from runner.machine import read_machine
-from runner.openssl import OpenSsl, offered_parameter_sets
-from runner.plan import parse_plan
-from runner.segments import Preset, TrainPlan
+from bus import MemoryBus
+from runner import one_train
+from runner.openssl import OpenSsl, find_openssl
 from runner.settings import RunnerSettings
+from runner.start import serve
 from runner.stopping import Stop, Stopped
-from runner.train import MonotonicNs, Repeat, TrainRecord, WaitUntil, run_train
-from schemas import DeviceDescription, Journaled, OperationEvent, ServiceStatus, parse_topic
+from runner.train import Repeat, TrainRecord
+from schemas import DeviceDescription, Journaled
+from tests.runner.stage import Stage
 
 MakeFake = Callable[[str], OpenSsl]
-
-
-@pytest.fixture(autouse=True)
-def tiny_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trains of half a second."""
-    monkeypatch.setattr(campaign_module, "PRESETS", {"short": Preset(0.03, 0.06, 0.01)})
-
-
-@dataclass
-class Stage:
-    """A runner on a broker in memory, and what it did inside trains."""
-
-    settings: RunnerSettings
-    broker: MemoryBroker
-    bus: MemoryBus
-    link: Link
-    campaign: Campaign
-    connected_inside: list[bool] = field(default_factory=list)
-    published_inside: list[int] = field(default_factory=list)
-
-    def said(self, kind: str) -> list[bytes]:
-        """Payloads of one kind of message."""
-        addresses = ((parse_topic(message.topic), message.payload) for message in self.broker.published)
-        return [payload for address, payload in addresses if address is not None and address.kind == kind]
-
-    @property
-    def events(self) -> list[OperationEvent]:
-        """What it reported, each once."""
-        events = [OperationEvent.model_validate_json(payload) for payload in self.said("operations")]
-        return list({event.event_id: event for event in events}.values())
-
-    @property
-    def states(self) -> list[str]:
-        """Its statuses in order, repeated ones once."""
-        states = [ServiceStatus.model_validate_json(payload).state for payload in self.said("status")]
-        return [state for index, state in enumerate(states) if index == 0 or states[index - 1] != state]
-
-
 MakeStage = Callable[[OpenSsl], Stage]
-
-
-@pytest.fixture
-def make_stage(stop: Stop, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeStage]:
-    """Stages whose trains are watched."""
-
-    def make(openssl: OpenSsl) -> Stage:
-        settings = RunnerSettings.model_validate({"dut": "pi4", "train_s": 1, "rounds": 1, "gap_s": 0.5, "seed": 11})
-        broker, clock = MemoryBroker(), ServiceClock()
-        bus = MemoryBus(broker, "runner")
-        publisher = SpoolingPublisher(bus, Spool(None, 10**6), "lab", ("pi4",))
-        machine = read_machine()
-        description = device(settings, machine, openssl, offered_parameter_sets(openssl))
-        link = Link(bus, publisher, clock, description, "pi4", stop)
-        stage = Stage(settings, broker, bus, link, Campaign(settings, openssl, machine, clock, stop, link))
-
-        def watched(
-            plan: TrainPlan, repeat: Repeat | None, capacity: int, wait_until: WaitUntil, monotonic_ns: MonotonicNs
-        ) -> TrainRecord:
-            before = len(broker.published)
-            record = run_train(plan, repeat, capacity, wait_until, monotonic_ns)
-            stage.connected_inside.append(bus.connected)
-            stage.published_inside.append(len(broker.published) - before)
-            return record
-
-        monkeypatch.setattr(campaign_module, "run_train", watched)
-        return stage
-
-    yield make
 
 
 def test_every_train_of_the_plan_becomes_one_event_and_is_silent(
@@ -97,7 +24,7 @@ def test_every_train_of_the_plan_becomes_one_event_and_is_silent(
 ) -> None:
     stage = make_stage(system_openssl)
     stage.link.speak("starting", 0.0)
-    stage.campaign.run(parse_plan("sham,null:2,keygen:X25519,sign:ECDSA-P-256,verify:ECDSA-P-256"))
+    stage.run("sham,null:2,keygen:X25519,sign:ECDSA-P-256,verify:ECDSA-P-256")
     stage.link.leave("plan finished")
     events = {event.operation: event for event in stage.events}
     assert set(events) == {"sham", "null", "keygen", "sign", "verify"}
@@ -121,12 +48,11 @@ def test_segments_touch_and_lie_before_the_end_that_the_status_promised(
 ) -> None:
     stage = make_stage(system_openssl)
     stage.link.speak("starting", 0.0)
-    stage.campaign.run(parse_plan("null:1"))
+    stage.run("null:1")
     (event,) = stage.events
     assert [segment.kind for segment in event.segments][:3] == ["idle", "load", "idle"]
     assert all(a.end_ns == b.start_ns for a, b in zip(event.segments, event.segments[1:], strict=False))
-    statuses = [ServiceStatus.model_validate_json(payload) for payload in stage.said("status")]
-    (until_ns,) = {status.until_ns for status in statuses if status.state == "measuring"}
+    (until_ns,) = {status.until_ns for status in stage.statuses if status.state == "measuring"}
     assert until_ns is not None
     assert event.end_ns < until_ns
 
@@ -135,7 +61,7 @@ def test_the_same_seed_gives_the_same_order_and_segments(make_stage: MakeStage, 
     runs = []
     for _ in range(2):
         stage = make_stage(system_openssl)
-        stage.campaign.run(parse_plan("sham,null:1,null:2"))
+        stage.run("sham,null:1,null:2")
         runs.append([(event.operation, event.variant, event.seed, event.guard_s) for event in stage.events])
     assert runs[0] == runs[1]
 
@@ -144,7 +70,7 @@ def test_failed_repetitions_travel_in_the_event_with_the_first_error(
     make_stage: MakeStage, make_fake: MakeFake
 ) -> None:
     stage = make_stage(make_fake('if [ $((count % 3)) = 2 ]; then echo "no luck" >&2; exit 4; fi'))
-    stage.campaign.run(parse_plan("sign:Ed25519"))
+    stage.run("sign:Ed25519")
     (event,) = stage.events
     assert event.repetitions_failed > 0
     assert event.repetitions_verified > 0
@@ -153,7 +79,7 @@ def test_failed_repetitions_travel_in_the_event_with_the_first_error(
 
 def test_signatures_that_do_not_verify_are_all_failed(make_stage: MakeStage, make_fake: MakeFake) -> None:
     stage = make_stage(make_fake('head -c 64 /dev/zero > "$8"; exit 0'))
-    stage.campaign.run(parse_plan("sign:Ed25519"))
+    stage.run("sign:Ed25519")
     (event,) = stage.events
     assert event.repetitions_verified == 0
     assert event.repetitions_failed >= 5
@@ -166,9 +92,9 @@ def test_what_cannot_be_prepared_is_left_out_and_the_rest_goes_on(
     make_stage: MakeStage, make_fake: MakeFake, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage = make_stage(make_fake("echo out of order >&2; exit 1"))
-    stage.campaign.run(parse_plan("sign:Ed25519,sham"))
+    stage.run("sign:Ed25519,sham")
     assert [event.operation for event in stage.events] == ["sham"]
-    assert stage.campaign.left_out == 1
+    assert stage.executor.left_out == 1
     assert "left out (1 so far): sign Ed25519: sign Ed25519 with OpenSSL" in caplog.text
 
 
@@ -178,7 +104,7 @@ def test_without_a_broker_there_is_one_warning_and_events_arrive_when_it_comes(
     stage = make_stage(system_openssl)
     stage.broker.stop()
     stage.link.speak("starting", 0.0)
-    stage.campaign.run(parse_plan("sham,null:1"))
+    stage.run("sham,null:1")
     assert (stage.events, stage.link.pending) == ([], 2)
     assert caplog.text.count("no broker") == 1
     stage.broker.start()
@@ -191,7 +117,7 @@ def test_without_a_broker_there_is_one_warning_and_events_arrive_when_it_comes(
 def test_events_are_kept_until_the_aggregator_has_named_them(make_stage: MakeStage, system_openssl: OpenSsl) -> None:
     stage = make_stage(system_openssl)
     stage.link.speak("starting", 0.0)
-    stage.campaign.run(parse_plan("sham"))
+    stage.run("sham")
     assert stage.link.wait_until_confirmed(0.0) is False
     aggregator = MemoryBus(stage.broker, "aggregator")
     aggregator.connect(0.0)
@@ -200,19 +126,20 @@ def test_events_are_kept_until_the_aggregator_has_named_them(make_stage: MakeSta
     assert stage.link.wait_until_confirmed(5.0) is True
 
 
+@pytest.mark.not_emulated
 def test_a_request_to_end_in_a_train_leaves_no_event(
     make_stage: MakeStage, system_openssl: OpenSsl, stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = make_stage(system_openssl)
 
-    def interrupted(plan: TrainPlan, repeat: Repeat, *rest: object) -> TrainRecord:
+    def interrupted(_plan: object, repeat: Repeat, *_: object) -> TrainRecord:
         stop.request()
         repeat()
         raise AssertionError("not stopped")
 
-    monkeypatch.setattr(campaign_module, "run_train", interrupted)
+    monkeypatch.setattr(one_train, "run_train", interrupted)
     with pytest.raises(Stopped):
-        stage.campaign.run(parse_plan("null:1"))
+        stage.run("null:1")
     stage.link.leave("stopped")
     assert (stage.events, stage.link.pending) == ([], 0)
     assert stage.states[-1] == "offline"
@@ -238,9 +165,10 @@ def test_a_finite_plan_with_something_skipped_ends_with_status_1_and_says_what(
             "gap_s": 0.5,
             "start_delay_s": 0,
             "confirm_s": 0,
+            "busy_wait_s": 0,
         }
     )
-    assert serve(settings, stop) == 1
+    assert serve(settings, find_openssl(str(program)), "not asked for", stop) == 1
     assert "skipped: keygen ML-KEM-768: OpenSSL 3.0.17 lacks ML-KEM-768" in caplog.text
     assert "1 of the plan left out" in caplog.text
     assert "1 events wait in the spool" in caplog.text

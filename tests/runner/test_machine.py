@@ -69,3 +69,10 @@ def test_throttled_means_now_or_since_the_train_began_and_not_long_ago() -> None
     assert disturbance(flags(0), flags(0x40000)).throttled is True
     assert disturbance(flags(0x4), flags(0x40000)).throttled is True
     assert disturbance(flags(0), flags(None)).throttled is None
+
+
+def test_whether_others_were_busy_and_the_governor_stand_beside_the_rest(tmp_path: Path) -> None:
+    now = read_conditions(tmp_path)
+    told = disturbance(now, now, busy=True, governor="ondemand")
+    assert (told.busy, told.governor) == (True, "ondemand")
+    assert (disturbance(now, now).busy, disturbance(now, now).governor) == (None, None)

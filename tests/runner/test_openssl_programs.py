@@ -6,8 +6,8 @@ import pytest
 
 from errors import SettingsError
 from runner.openssl import OpenSsl, find_openssl, obtain_openssl, offered_parameter_sets
-from runner.openssl.capabilities import key_managers
 from runner.openssl.debian13 import fetch
+from runner.openssl.listing import listed_names, parse_listing
 from runner.openssl.program import version_number
 from schemas import CATALOGUE
 
@@ -78,6 +78,7 @@ def test_where_nothing_can_be_fetched_the_older_one_stays_and_the_reason_is_said
     assert found.openssl.version == "3.0.17"
     assert found.shortfall is not None
     assert "no apt-get here" in found.shortfall
+    assert "make openssl" in found.shortfall
 
 
 def _debian(root: Path, sources: str) -> None:
@@ -108,7 +109,7 @@ def test_key_managers_are_read_with_all_their_names() -> None:
         "    IDs: { 2.16.840.1.101.3.4.3.18, id-ml-dsa-65, ML-DSA-65, MLDSA65 } @ default\n"
         "    IDs: TLS1-PRF @ default\n"
     )
-    assert {"ML-DSA-65", "MLDSA65", "TLS1-PRF"} < key_managers(listing)
+    assert {"ML-DSA-65", "MLDSA65", "TLS1-PRF"} < listed_names(parse_listing(listing))
 
 
 def test_the_system_s_openssl_offers_the_classical_sets(system_openssl: OpenSsl) -> None:

@@ -10,7 +10,7 @@ import pytest
 from errors import SettingsError
 from runner.openssl import OpenSsl, try_published_command
 from runner.openssl.commands import KeyOperation
-from runner.operations import OPERATIONS, Bench, Work, repeat
+from runner.operations import OPERATIONS, Bench, Work
 from runner.stopping import Stop, Stopped
 from runner.train import Repetition
 from schemas import Operation
@@ -23,11 +23,12 @@ LIMIT_S = 60.0
 
 
 def _once(bench: Bench, work: Work, limit_s: float = LIMIT_S) -> Repetition:
-    return repeat(bench.cli, work.commands, work.outputs, limit_s)
+    assert work.begin is not None
+    return work.begin(limit_s)()
 
 
 def _holds(bench: Bench, operation: Operation, processes: int) -> Work:
-    work = OPERATIONS[operation](bench)
+    work = OPERATIONS["cli"][operation](bench)
     repetition = _once(bench, work)
     assert repetition.error is None
     assert repetition.cpu_time_s > 0
@@ -59,7 +60,7 @@ def test_a_post_quantum_key_pair_has_the_standard_s_sizes_and_loads(
 ) -> None:
     bench = make_bench(openssl35, parameter_set)
     work = _holds(bench, "keygen", processes=2)
-    assert work.output_bytes["public_key"] == bench.each.public_key_bytes
+    assert work.output_bytes["public_key"] == bench.parameter_set.public_key_bytes
 
 
 @pytest.mark.openssl35
@@ -70,7 +71,7 @@ def test_openssl_3_5_signs_and_verifies_post_quantum_as_published_and_classical_
 ) -> None:
     bench = make_bench(openssl35, parameter_set)
     work = _holds(bench, operation, processes=1)
-    assert ("-rawin" in work.commands[0]) is not bench.each.post_quantum
+    assert ("-rawin" in work.commands[0]) is not bench.parameter_set.post_quantum
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -82,7 +83,7 @@ def test_a_null_repetition_starts_as_many_processes_and_does_nothing(
 
 
 def test_a_sham_has_nothing_to_run(make_bench: MakeBench, system_openssl: OpenSsl) -> None:
-    assert OPERATIONS["sham"](make_bench(system_openssl)).commands == ()
+    assert OPERATIONS["cli"]["sham"](make_bench(system_openssl)).commands == ()
 
 
 def test_peak_memory_is_that_of_the_program_and_not_of_the_runner(
@@ -96,7 +97,7 @@ def test_peak_memory_is_that_of_the_program_and_not_of_the_runner(
 
 def test_every_third_failure_is_counted_and_never_done(make_bench: MakeBench, make_fake: MakeFake) -> None:
     bench = make_bench(make_fake('if [ $((count % 3)) = 2 ]; then echo "no luck" >&2; exit 4; fi'), "ECDSA-P-256")
-    work = OPERATIONS["sign"](bench)
+    work = OPERATIONS["cli"]["sign"](bench)
     errors = [_once(bench, work).error for _ in range(6)]
     assert errors == [None, "pkeyutl: exit 4: no luck", None, None, "pkeyutl: exit 4: no luck", None]
     assert work.check() is None
@@ -104,14 +105,14 @@ def test_every_third_failure_is_counted_and_never_done(make_bench: MakeBench, ma
 
 def test_a_signature_of_the_wrong_size_is_failed(make_bench: MakeBench, make_fake: MakeFake) -> None:
     bench = make_bench(make_fake('if [ $count -gt 0 ]; then printf 12345 > "$8"; exit 0; fi'), "Ed25519")
-    assert _once(bench, OPERATIONS["sign"](bench)).error == "signature of 5 bytes"
+    assert _once(bench, OPERATIONS["cli"]["sign"](bench)).error == "signature of 5 bytes"
 
 
 def test_an_exit_status_of_0_without_a_signature_is_failed_though_an_older_signature_lay_there(
     make_bench: MakeBench, make_fake: MakeFake
 ) -> None:
     bench = make_bench(make_fake("if [ $count -gt 0 ]; then exit 0; fi"), "Ed25519")
-    assert _once(bench, OPERATIONS["sign"](bench)).error == "signature of 0 bytes"
+    assert _once(bench, OPERATIONS["cli"]["sign"](bench)).error == "signature of 0 bytes"
 
 
 def _running(group: int) -> list[int]:
@@ -131,7 +132,7 @@ def test_a_repetition_that_hangs_is_killed_with_its_children_and_failed(
     make_bench: MakeBench, make_fake: MakeFake, tmp_path: Path
 ) -> None:
     bench = make_bench(make_fake(f"if [ $count -gt 0 ]; then echo $$ > {tmp_path}/pid; sleep 1000; fi"), "Ed25519")
-    work = OPERATIONS["sign"](bench)
+    work = OPERATIONS["cli"]["sign"](bench)
     assert _once(bench, work, limit_s=0.5).error == "pkeyutl: killed, no end after 0.5 s"
     group = int((tmp_path / "pid").read_text())
     end_s = time.monotonic() + 5
@@ -142,7 +143,7 @@ def test_a_repetition_that_hangs_is_killed_with_its_children_and_failed(
 
 def test_a_signature_that_is_right_in_size_only_fails_the_check(make_bench: MakeBench, make_fake: MakeFake) -> None:
     bench = make_bench(make_fake('if [ $count -gt 0 ]; then head -c 64 /dev/zero > "$8"; exit 0; fi'), "Ed25519")
-    work = OPERATIONS["sign"](bench)
+    work = OPERATIONS["cli"]["sign"](bench)
     assert _once(bench, work).error is None
     error = work.check()
     assert error is not None
@@ -152,20 +153,20 @@ def test_a_signature_that_is_right_in_size_only_fails_the_check(make_bench: Make
 def test_a_program_that_cannot_do_it_is_named_with_its_own_words(make_bench: MakeBench, make_fake: MakeFake) -> None:
     bench = make_bench(make_fake("echo out of order >&2; exit 1"), "Ed448")
     with pytest.raises(SettingsError, match=r"^sign Ed448 with OpenSSL .*: pkeyutl: exit 1: out of order$"):
-        OPERATIONS["sign"](bench)
+        OPERATIONS["cli"]["sign"](bench)
 
 
 def test_a_program_that_vanishes_is_a_failed_repetition(make_bench: MakeBench, make_fake: MakeFake) -> None:
     openssl = make_fake("")
     bench = make_bench(openssl, "Ed25519")
-    work = OPERATIONS["sign"](bench)
+    work = OPERATIONS["cli"]["sign"](bench)
     bench.cli.folder.parent.joinpath("openssl").unlink()
     assert _once(bench, work).error == f"{openssl.program} cannot be started: No such file or directory"
 
 
 def test_a_request_to_end_kills_the_child_at_once(make_bench: MakeBench, make_fake: MakeFake, stop: Stop) -> None:
     bench = make_bench(make_fake("if [ $count -gt 0 ]; then sleep 1000; fi"), "Ed25519")
-    work = OPERATIONS["sign"](bench)
+    work = OPERATIONS["cli"]["sign"](bench)
     stop.request()
     with pytest.raises(Stopped):
         _once(bench, work)

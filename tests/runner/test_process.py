@@ -12,6 +12,7 @@ import pytest
 
 from bus import Spool
 from runner.openssl import OpenSsl
+from schemas import OperationEvent
 
 MakeFake = Callable[[str], OpenSsl]
 pytestmark = pytest.mark.processes
@@ -21,7 +22,8 @@ NOBODY_LISTENS = "mqtt://127.0.0.1:9"
 
 def _command(state_dir: Path, *arguments: str) -> list[str]:
     fixed = ("--dut", "pi4", "--broker-url", NOBODY_LISTENS, "--state-dir", str(state_dir), "--start-delay-s", "0")
-    return [sys.executable, "-m", "runner", *fixed, *arguments]
+    quick = ("--busy-wait-s", "0")
+    return [sys.executable, "-m", "runner", *fixed, *quick, *arguments]
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:
@@ -98,3 +100,37 @@ def test_a_wrong_setting_ends_with_one_line_and_status_2(tmp_path: Path, argumen
     assert answer.returncode == 2
     (line,) = answer.stderr.splitlines()
     assert said in line
+
+
+def test_operations_in_process_and_handshakes_become_events_after_python_was_started_again(
+    tmp_path: Path, built35: OpenSsl
+) -> None:
+    plan = "lib/encaps:ML-KEM-768,handshake:X25519MLKEM768+ML-DSA-65,null,sham"
+    command = _command(tmp_path, "--openssl", built35.program, "--plan", plan, "--train-s", "1", "--confirm-s", "0")
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert answer.returncode == 1, answer.stderr  # nobody has confirmed the events
+    spool = Spool(tmp_path / "runner-pi4.spool", 10**7)
+    events = [each for each in spool.take_due(0.0, 30.0, 100) if isinstance(each, OperationEvent)]
+    spool.close()
+    by_operation = {(event.operation, event.variant): event for event in events}
+    encaps = by_operation["encaps", ""]
+    assert (encaps.backend, encaps.null_variant, encaps.processes_per_repetition) == ("lib", "calls=1", 0)
+    assert encaps.repetitions_verified > 1000 and not encaps.repetitions_failed, encaps.first_error
+    handshake = by_operation["handshake", "certificate=ML-DSA-65"]
+    assert handshake.handshake is not None and handshake.handshake.group == "X25519MLKEM768"
+    assert {("null", "calls=1"), ("null", "connection"), ("sham", "")} <= set(by_operation)
+    assert len({event.run_id for event in events}) == 1
+
+
+def test_a_state_folder_that_cannot_be_written_is_told_and_measuring_goes_on(
+    tmp_path: Path, system_openssl: OpenSsl
+) -> None:
+    (tmp_path / "file").write_text("")
+    command = _command(tmp_path / "file" / "state", "--openssl", system_openssl.program, "--plan", "sham")
+    answer = subprocess.run(
+        [*command, "--train-s", "1", "--confirm-s", "0"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert answer.returncode == 1, answer.stderr
+    assert "cannot be written (Not a directory): events wait in memory" in answer.stderr
+    assert "sham: 0 repetitions" in answer.stderr
+    assert "Traceback" not in answer.stderr

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from errors import SettingsError
 from runner.segments import PRESETS, PresetName, plan_train
 
 seeds = st.integers(min_value=0, max_value=2**48)
@@ -58,3 +59,35 @@ def test_planning_leaves_the_global_random_numbers_alone() -> None:
     random.seed(5)
     plan_train(9, 10.0, 0.01, PRESETS["short"])
     assert random.random() == expected
+
+
+@given(seed=seeds, repetition_s=st.floats(min_value=0, max_value=0.05), name=presets)
+def test_the_time_of_short_repetitions_does_not_change_the_plan(
+    seed: int, repetition_s: float, name: PresetName
+) -> None:
+    assert plan_train(seed, 30.0, repetition_s, PRESETS[name]) == plan_train(seed, 30.0, 0.0, PRESETS[name])
+
+
+@pytest.mark.parametrize("repetition_s", [0.0, 0.01, 1.0, 95.0, 5000.0, 25_000.0])
+def test_a_train_fits_the_day_and_the_segments_of_the_contract(repetition_s: float) -> None:
+    plan = plan_train(3, 86_400.0, repetition_s, PRESETS["short"])
+    assert plan.expected_s <= 86_000
+    assert len(plan.segments) <= 100_000
+
+
+def test_repetitions_of_which_three_do_not_fit_a_day_are_refused() -> None:
+    with pytest.raises(SettingsError, match="one repetition takes 30000 s: 3 of them fit no train of a day"):
+        plan_train(3, 60.0, 30_000.0, PRESETS["short"])
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+@given(seed=seeds, repetition_s=st.floats(min_value=2.01, max_value=200.0))
+def test_long_repetitions_get_idle_segments_of_half_to_one_and_a_half_times_the_load_up_to_30_s(
+    name: PresetName, seed: int, repetition_s: float
+) -> None:
+    plan = plan_train(seed, 60.0, repetition_s, PRESETS[name])
+    low_s = PRESETS[name].low_s
+    reference_s = min(max(repetition_s, low_s), 30.0)
+    idle_s = [segment.duration_ns / 1e9 for segment in plan.segments if segment.kind == "idle"]
+    assert all(max(0.5 * reference_s, low_s) - 1e-6 <= each for each in idle_s)
+    assert all(each <= 1.5 * min(reference_s + repetition_s, 30.0) + 1e-6 for each in idle_s)

@@ -6,7 +6,10 @@ Both forms that apt reads (sources.list(5)) are understood: one line per source,
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+ArchiveType = Literal["deb", "deb-src"]
+"""What is wanted of an archive: packages, or the sources that they are made of."""
 DEBIAN_RELEASES = ("trixie",)
 UBUNTU_RELEASES = ("resolute", "questing")
 """Releases with OpenSSL 3.5 or newer, the one to try first in front."""
@@ -22,9 +25,9 @@ class Source:
     components: tuple[str, ...]
     signed_by: str | None
 
-    def stanza(self, suite: str) -> str:
+    def stanza(self, suite: str, kind: ArchiveType = "deb") -> str:
         """This archive's `main` part of another suite, as apt reads it, with the same keyring."""
-        lines = ["Types: deb", f"URIs: {self.uri}", f"Suites: {suite}", "Components: main"]
+        lines = [f"Types: {kind}", f"URIs: {self.uri}", f"Suites: {suite}", "Components: main"]
         if self.signed_by:
             lines.append(f"Signed-By: {self.signed_by}")
         return "\n".join(lines) + "\n"
@@ -63,7 +66,9 @@ def os_release(text: str) -> dict[str, str]:
     return {name.strip(): value.strip().strip("\"'") for name, value in pairs}
 
 
-def candidates(release: Mapping[str, str], sources: Iterable[Source]) -> list[tuple[str, str]]:
+def candidates(
+    release: Mapping[str, str], sources: Iterable[Source], kind: ArchiveType = "deb"
+) -> list[tuple[str, str]]:
     """Suites and apt stanzas to try, in order: the archives of this release's `main`, with a newer release's name."""
     family = {release.get("ID", ""), *release.get("ID_LIKE", "").split()}
     ubuntu = "ubuntu" in family
@@ -73,5 +78,5 @@ def candidates(release: Mapping[str, str], sources: Iterable[Source]) -> list[tu
         source for source in sources if "main" in source.components and any(suite in wanted for suite in source.suites)
     ]
     suites = UBUNTU_RELEASES if ubuntu else DEBIAN_RELEASES
-    stanzas = {(suite, archive.stanza(suite)): None for suite in suites for archive in archives}
+    stanzas = {(suite, archive.stanza(suite, kind)): None for suite in suites for archive in archives}
     return list(stanzas)

@@ -6,25 +6,22 @@ goes to /dev/null and its errors to a file in the private folder, which is read 
 
 import contextlib
 import os
-import select
-import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
 from errors import SettingsError
-from runner.openssl.capabilities import offered_parameter_sets
-from runner.openssl.commands import Command, KeyOperation, Paths, keygen_commands, published_command
-from runner.openssl.private import private_folder
+from runner.openssl.children import Redirections, children
+from runner.openssl.commands import Command
+from runner.openssl.masks import mask_environment
 from runner.openssl.program import OpenSsl
 from runner.stopping import Stop
-from schemas import CATALOGUE
 
 PREPARATION_LIMIT_S = 900.0
 """For single commands outside trains: the slowest, an SLH-DSA signature on a Raspberry Pi 1, takes 95 s."""
 END_LIMIT_S = 1.0
 """For a process that has given its memory back, until it can be reaped."""
+PROCESSES = Path("/proc")
 _ERROR_HEAD_BYTES = 4096
 
 
@@ -37,26 +34,24 @@ class Finished:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutcome:
-    """What became of a published command: `output_bytes` counts the files it wrote, or what it printed."""
-
-    exit_status: int
-    output_bytes: int
-    first_error_line: str
-
-
 class OpenSslCli:
     """Commands of one OpenSSL, one after the other. Raises Stopped, with the child reaped, when asked to end."""
 
-    def __init__(self, openssl: OpenSsl, folder: Path, stop: Stop) -> None:
+    def __init__(self, openssl: OpenSsl, folder: Path, stop: Stop, capability_mask: str = "") -> None:
+        """Raises SettingsError for a wrong mask or a folder that cannot be written to."""
         self.openssl = openssl
         self.folder = folder
         self._stop = stop
-        self._environment = dict(openssl.environment)
-        self._errors = os.open(folder / "stderr", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._children = children(stop)
+        self._environment = {**openssl.environment, **mask_environment(capability_mask)}
+        self._errors = _error_file(folder)
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._actions = self._redirections(self._null)
+
+    @property
+    def stop(self) -> Stop:
+        """The request to end that its commands heed."""
+        return self._stop
 
     def close(self) -> None:
         """Give the descriptors back."""
@@ -87,12 +82,12 @@ class OpenSslCli:
         try:
             return self._watch_memory(pid)
         finally:
-            self._reap(pid, END_LIMIT_S)
+            self._children.reap(pid, END_LIMIT_S)
 
     def _watch_memory(self, pid: int) -> int | None:
         """Look again after every hundredth of the time so far, until it ends."""
         start_s, elapsed_s, peak_bytes = time.monotonic(), 0.0, None
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb", buffering=0) as status:  # noqa: PTH123
+        with contextlib.suppress(OSError), open(PROCESSES / str(pid) / "status", "rb", buffering=0) as status:  # noqa: PTH123
             while (read := _high_water_bytes(os.pread(status.fileno(), 4096, 0))) is not None:
                 peak_bytes = read
                 elapsed_s = time.monotonic() - start_s
@@ -104,88 +99,43 @@ class OpenSslCli:
     def error_line(self) -> str:
         """The first line of what the last command wrote to its standard error."""
         text = os.pread(self._errors, _ERROR_HEAD_BYTES, 0).decode(errors="replace")
-        return next((line.strip() for line in text.splitlines() if line.strip()), "without a word")
+        words = next((line.strip() for line in text.splitlines() if line.strip()), "without a word")
+        return words + self.space_note()
 
-    def _redirections(self, output: int) -> list[tuple[int, int, int]]:
+    def space_note(self) -> str:
+        """What to add to an error where the private folder is full; empty where it is not."""
+        return "" if os.fstatvfs(self._errors).f_bavail else f" (no space left in {self.folder})"
+
+    def _redirections(self, output: int) -> Redirections:
         return [
             (os.POSIX_SPAWN_DUP2, self._null, 0),
             (os.POSIX_SPAWN_DUP2, output, 1),
             (os.POSIX_SPAWN_DUP2, self._errors, 2),
         ]
 
-    def _run(self, command: Command, limit_s: float, actions: list[tuple[int, int, int]]) -> Finished:
+    def _run(self, command: Command, limit_s: float, actions: Redirections) -> Finished:
         os.ftruncate(self._errors, 0)
         try:
             pid = self._spawn(command, actions)
         except OSError as error:
             return Finished(127, 0.0, f"{self.openssl.program} cannot be started: {error.strerror}")
-        exit_status, cpu_time_s, in_time = self._reap(pid, limit_s)
-        if not in_time:
-            return Finished(exit_status, cpu_time_s, f"{command[0]}: killed, no end after {limit_s:.3g} s")
-        if exit_status:
-            return Finished(exit_status, cpu_time_s, f"{command[0]}: exit {exit_status}: {self.error_line()}")
-        return Finished(0, cpu_time_s, None)
+        ended = self._children.reap(pid, limit_s)
+        said = None
+        if not ended.in_time:
+            said = f"{command[0]}: killed, no end after {limit_s:.3g} s"
+        elif ended.exit_status:
+            said = f"{command[0]}: exit {ended.exit_status}: {self.error_line()}"
+        return Finished(ended.exit_status, ended.cpu_time_s, said)
 
-    def _spawn(self, command: Command, actions: list[tuple[int, int, int]]) -> int:
-        """The child leads its own process group, so that all of it can be killed."""
-        argv = (*self.openssl.argv_prefix, *command)
-        return os.posix_spawn(argv[0], argv, self._environment, file_actions=actions, setpgroup=0)
-
-    def _reap(self, pid: int, limit_s: float) -> tuple[int, float, bool]:
-        """Exit status (negative: the signal), CPU time, and whether it ended by itself within the limit."""
-        ended = False
-        pidfd = os.pidfd_open(pid)
-        try:
-            readable, _, _ = select.select([pidfd, self._stop.fileno()], [], [], limit_s)
-            ended = pidfd in readable
-        finally:
-            os.close(pidfd)
-            if not ended:
-                os.killpg(pid, signal.SIGKILL)
-            _, status, usage = os.wait4(pid, 0)
-        if not ended:
-            self._stop.check()
-        return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, ended
+    def _spawn(self, command: Command, redirections: Redirections) -> int:
+        return self._children.spawn((*self.openssl.argv_prefix, *command), self._environment, redirections)
 
 
-def try_published_command(
-    openssl: OpenSsl, operation: KeyOperation, parameter_set: str, message_bytes: int = 19_600
-) -> CommandOutcome:
-    """Run the study's command for an operation once, on fresh keys and a message of this size.
-
-    The signature to verify is the one that the published signing command wrote, be it empty. Raises SettingsError
-    `this OpenSSL lacks X` where it does.
-    """
-    if parameter_set not in offered_parameter_sets(openssl):
-        raise SettingsError(f"this OpenSSL lacks {parameter_set}")
-    each = CATALOGUE[parameter_set]
-    stop = Stop()
-    with private_folder() as folder:
-        paths = Paths.within(folder)
-        paths.message.write_bytes(Random(0).randbytes(message_bytes))
-        cli = OpenSslCli(openssl, folder, stop)
-        try:
-            before: tuple[Command, ...] = () if operation == "keygen" else keygen_commands(each, paths)
-            if operation == "verify":
-                before += published_command("sign", each, paths)
-            for command in before:
-                cli.run(command, PREPARATION_LIMIT_S)
-            return _outcome(cli, published_command(operation, each, paths), operation, paths)
-        finally:
-            cli.close()
-            stop.close()
-
-
-def _outcome(cli: OpenSslCli, commands: tuple[Command, ...], operation: KeyOperation, paths: Paths) -> CommandOutcome:
-    printed = cli.folder / "printed"
-    written = {"keygen": (paths.private_key, paths.public_key), "sign": (paths.signature,), "verify": (printed,)}
-    finished = Finished(0, 0.0, None)
-    for command in commands:
-        finished = cli.run_into(command, printed, PREPARATION_LIMIT_S)
-        if finished.error is not None:
-            break
-    output_bytes = sum(path.stat().st_size for path in written[operation] if path.exists())
-    return CommandOutcome(finished.exit_status, output_bytes, cli.error_line() if finished.error else "")
+def _error_file(folder: Path) -> int:
+    try:
+        return os.open(folder / "stderr", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SettingsError(f"cannot work in {folder}: {error.strerror}") from None
 
 
 def _high_water_bytes(status: bytes) -> int | None:

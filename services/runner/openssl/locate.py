@@ -3,12 +3,13 @@
 import logging
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from errors import SettingsError
 from runner.openssl.debian13 import fetch
-from runner.openssl.program import OpenSsl, probe, probe_unpacked
+from runner.openssl.program import PQC_SINCE, OpenSsl, probe, probe_built, probe_unpacked
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class Found:
 
 
 def cache_folder() -> Path:
-    """Where unpacked OpenSSLs are kept, one folder each."""
+    """Where OpenSSLs that were built or unpacked are kept, one folder each."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path("~/.cache").expanduser()) / "opjoule" / "openssl"
 
@@ -33,6 +34,7 @@ def cache_folder() -> Path:
 def find_openssl(named: str | None, cache: Path | None = None, *, by: str = BY_SETTING) -> Found:
     """The program that was named, else PATH's from 3.5 on, else the cache's, else PATH's older one with its shortfall.
 
+    Of the cache's a build is taken before unpacked packages, then the newest.
     `by` is how it was named, for those who read of it. Raises SettingsError when the named one does not run or there is
     none at all.
     """
@@ -89,9 +91,11 @@ def _on_path() -> OpenSsl | str:
 
 
 def _cached(cache: Path) -> OpenSsl | None:
-    if not cache.is_dir():
-        return None
-    probed = [probe_unpacked(folder) for folder in sorted(cache.iterdir()) if not folder.name.startswith(".")]
+    folders = [each for each in sorted(cache.glob("*")) if not each.name.startswith(".")]
+    return _newest(map(probe_built, folders)) or _newest(map(probe_unpacked, folders))
+
+
+def _newest(probed: Iterable[OpenSsl | str]) -> OpenSsl | None:
     running = [each for each in probed if isinstance(each, OpenSsl) and each.has_pqc]
     return max(running, key=lambda each: each.number, default=None)
 
@@ -101,7 +105,9 @@ def _found(openssl: OpenSsl) -> Found:
 
 
 def _shortfall(openssl: OpenSsl) -> str:
+    if openssl.mismatch is not None and openssl.number >= PQC_SINCE:
+        return f"no ML-KEM, ML-DSA and SLH-DSA: {openssl.mismatch}"
     return (
         f"OpenSSL {openssl.version} ({openssl.program}) has no ML-KEM, ML-DSA and SLH-DSA: they need 3.5 or newer, "
-        "as in Debian 13 and Ubuntu 25.10; name another program with OPJOULE_OPENSSL"
+        "as in Debian 13 and Ubuntu 25.10; name another program with OPJOULE_OPENSSL, or build one with make openssl"
     )

@@ -3,21 +3,67 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from errors import SettingsError
+from runner.nulls import HANDSHAKE_NULL
+from runner.operations.agreement import prepare_derive
+from runner.operations.encryption import prepare_decrypt, prepare_encrypt
+from runner.operations.handshake import prepare_connection, prepare_handshake
+from runner.operations.kem import prepare_decaps, prepare_encaps
 from runner.operations.keys import prepare_keygen
+from runner.operations.lib.bench import prepare_lib
+from runner.operations.lib.prepare import PREPARE
 from runner.operations.nothing import prepare_null, prepare_sham
 from runner.operations.signatures import prepare_sign, prepare_verify
-from runner.operations.work import Bench, Output, Work, repeat
+from runner.operations.sleeping import prepare_sleep
+from runner.operations.work import Bench, Output, Usage, Work, cli_work
 from schemas import Operation
+from schemas.operations import Backend
 
-OPERATIONS: Mapping[Operation, Callable[[Bench], Work]] = MappingProxyType(
+Prepare = Callable[[Bench], Work]
+
+CLI: Mapping[Operation, Prepare] = MappingProxyType(
     {
         "keygen": prepare_keygen,
+        "encaps": prepare_encaps,
+        "decaps": prepare_decaps,
+        "derive": prepare_derive,
         "sign": prepare_sign,
         "verify": prepare_verify,
+        "encrypt": prepare_encrypt,
+        "decrypt": prepare_decrypt,
         "null": prepare_null,
         "sham": prepare_sham,
     }
 )
-"""Each raises SettingsError when the program cannot do it."""
+"""By the `openssl` program."""
 
-__all__ = ["OPERATIONS", "Bench", "Output", "Work", "repeat"]
+
+def _null_of_lib(bench: Bench) -> Work:
+    return prepare_connection(bench) if bench.job.null_variant == HANDSHAKE_NULL else prepare_lib(bench)
+
+
+LIB: Mapping[Operation, Prepare] = MappingProxyType(
+    {
+        **dict.fromkeys(PREPARE, prepare_lib),
+        "null": _null_of_lib,
+        "handshake": prepare_handshake,
+        "sham": prepare_sham,
+    }
+)
+"""By libcrypto and libssl in process."""
+
+OPERATIONS: Mapping[Backend, Mapping[Operation, Prepare]] = MappingProxyType(
+    {"cli": CLI, "lib": LIB, "none": MappingProxyType({"null": prepare_sleep, "sham": prepare_sham})}
+)
+"""Each raises SettingsError when this OpenSSL cannot do it."""
+
+
+def prepare_work(bench: Bench) -> Work:
+    """The work of a job. Raises SettingsError when the backend has no such operation or this OpenSSL cannot do it."""
+    prepare = OPERATIONS[bench.job.backend].get(bench.job.operation)
+    if prepare is None:
+        raise SettingsError(f"the backend {bench.job.backend} has no {bench.job.operation}")
+    return prepare(bench)
+
+
+__all__ = ["OPERATIONS", "Bench", "Output", "Usage", "Work", "cli_work", "prepare_work"]

@@ -1,7 +1,7 @@
-"""Key generation as in the published study: the private key, then the public key from it (two processes)."""
+"""Key generation: `pair`, two processes, as in the first study, or `private`, one process, as in the second."""
 
-from runner.openssl.commands import Paths, keygen_commands
-from runner.operations.work import Bench, Output, Work, key_size_error, prepare, repeat_untimed
+from runner.openssl.commands import Command, Paths, keygen_commands, load_commands, private_key_command
+from runner.operations.work import Bench, Output, Work, cli_work, key_size_error, prepare, repeat_untimed
 
 RSA_SLACK_BYTES = 48
 """The numbers of an RSA private key may be a few bytes shorter or longer each; all other key files have one size."""
@@ -9,33 +9,51 @@ RSA_SLACK_BYTES = 48
 
 def prepare_keygen(bench: Bench) -> Work:
     """One pair is made first: its raw sizes are held against the catalogue, its file sizes against each repetition."""
-    paths = Paths.within(bench.folder)
-    commands = keygen_commands(bench.each, paths)
-    prepare(bench, "keygen", commands)
-    private_bytes, public_bytes = paths.private_key.stat().st_size, paths.public_key.stat().st_size
-    slack_bytes = RSA_SLACK_BYTES if bench.each.family == "RSA" else 0
-    outputs = (
-        Output("private key file", paths.private_key, lambda size: abs(size - private_bytes) <= slack_bytes),
-        Output("public key file", paths.public_key, lambda size: size == public_bytes),
+    paths, each = Paths.within(bench.folder), bench.parameter_set
+    pair = keygen_commands(each, paths)
+    private_only = bench.job.form == "private"
+    commands = (private_key_command(each, paths),) if private_only else pair
+    prepare(bench, "keygen", commands if not private_only else (*commands, pair[1]))
+    outputs = _outputs(bench, paths)[: len(commands)]
+    sizes = {"private_key": each.private_key_bytes, "private_key_file": paths.private_key.stat().st_size}
+    if not private_only:
+        sizes |= {"public_key": each.public_key_bytes, "public_key_file": paths.public_key.stat().st_size}
+    return cli_work(
+        bench,
+        "private" if private_only else "pair",
+        commands,
+        outputs,
+        output_bytes=sizes,
+        check=lambda: _error(bench, paths, commands, outputs),
     )
 
-    def check() -> str | None:
-        """A fresh pair has the standard's sizes and both keys load."""
-        loads = (
-            ("pkey", "-in", str(paths.private_key), "-noout"),
-            ("pkey", "-pubin", "-in", str(paths.public_key), "-noout"),
-        )
-        return (
-            repeat_untimed(bench.cli, commands, outputs)
-            or key_size_error(paths.private_key, bench.each.private_key_bytes)
-            or key_size_error(paths.public_key, bench.each.public_key_bytes)
-            or repeat_untimed(bench.cli, loads)
-        )
 
-    sizes = {
-        "private_key": bench.each.private_key_bytes,
-        "public_key": bench.each.public_key_bytes,
-        "private_key_file": private_bytes,
-        "public_key_file": public_bytes,
-    }
-    return Work("pair", commands, outputs, sizes, check)
+def _outputs(bench: Bench, paths: Paths) -> tuple[Output, Output]:
+    """Files as large as those of the first pair; those of a provider may be of any size."""
+    private_bytes, public_bytes = paths.private_key.stat().st_size, paths.public_key.stat().st_size
+    match bench.parameter_set.family:
+        case "RSA":
+            slack_bytes = RSA_SLACK_BYTES
+        case "provider":
+            slack_bytes = private_bytes + public_bytes
+        case _:
+            slack_bytes = 0
+    return (
+        Output(
+            "private key file", paths.private_key, lambda size: size > 0 and abs(size - private_bytes) <= slack_bytes
+        ),
+        Output("public key file", paths.public_key, lambda size: size > 0 and abs(size - public_bytes) <= slack_bytes),
+    )
+
+
+def _error(bench: Bench, paths: Paths, commands: tuple[Command, ...], outputs: tuple[Output, ...]) -> str | None:
+    """A fresh pair has the standard's sizes and both keys load; a public key is made where the work makes none."""
+    each = bench.parameter_set
+    public_key = keygen_commands(each, paths)[1:] if len(commands) == 1 else ()
+    return (
+        repeat_untimed(bench.cli, commands, outputs)
+        or repeat_untimed(bench.cli, public_key)
+        or key_size_error(paths.private_key, each.private_key_bytes)
+        or key_size_error(paths.public_key, each.public_key_bytes)
+        or repeat_untimed(bench.cli, load_commands(paths))
+    )

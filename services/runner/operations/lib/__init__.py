@@ -1,0 +1,1 @@
+"""Operations of the `lib` backend: calls of libcrypto in this process."""
