@@ -25,8 +25,10 @@ from schemas import Segment
 Floats = NDArray[np.float64]
 IDLE_COVERAGE = 0.9
 """An idle segment must be covered by samples to this fraction to give a baseline."""
-LEAST_SAMPLES = 5
-"""A load or guarded idle segment with fewer samples says nothing."""
+LEAST_SAMPLES = 2
+"""A load or guarded idle segment with fewer samples says nothing. (A TC66C has ten a second: README.md, decisions.)"""
+SETTLING_SAMPLES = 5
+"""Fewer samples after a guard do not show whether power still moves."""
 LONG_SEGMENT_S = 5.0
 FEW_SEGMENTS = 5
 """Below this many load segments the scatter between them is no longer trusted alone."""
@@ -226,7 +228,7 @@ def _excess_w(trace: PowerTrace, before: Segment, after: Segment, guard_ns: int)
     start_ns, end_ns = guarded(after, guard_ns)
     middle_ns = start_ns + min(guard_ns, (end_ns - start_ns) // 2)
     early, late = trace.samples(start_ns, middle_ns), trace.samples(middle_ns, end_ns)
-    if before.kind == after.kind or min(len(early), len(late)) < LEAST_SAMPLES:
+    if before.kind == after.kind or min(len(early), len(late)) < SETTLING_SAMPLES:
         return None
     excess_w = float(early.mean() - late.mean())
     return excess_w if after.kind == "idle" else -excess_w

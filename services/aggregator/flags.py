@@ -14,6 +14,9 @@ INVALID: dict[Flag, str] = {
 """Any of these, and there is no energy."""
 
 DEGRADED: dict[Flag, str] = {
+    "as_published": "measured as a published study did it, faults included",
+    "busy": "the board was busy with other work",
+    "counter_disagrees": "the meter's own energy counter and the integral of its samples differ",
     "failed_repetitions": "some repetitions failed",
     "few_segments": "fewer than five load segments",
     "gain_unknown": "the gain error of this meter model is not known and not in the uncertainty",

@@ -15,6 +15,7 @@ from aggregator.join import Held, Stream, StreamKey
 from aggregator.journal_batches import JournalBatches
 from aggregator.journal_file import JournalFile, stored
 from aggregator.journal_outbox import JournalOutbox
+from aggregator.journal_pools import JournalPools
 from aggregator.journal_power import JournalPower
 from aggregator.journal_results import JournalResults
 from errors import ContractError
@@ -68,6 +69,7 @@ class Journal:
         self._file = JournalFile(path, read_only)
         self._db = self._file.db
         self.results = JournalResults(self._file)
+        self.pools = JournalPools(self._file)
         self.outbox = JournalOutbox(self._file)
         self.power = JournalPower(self._file)
         self.arrived = JournalBatches(self._file, self.power)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from uuid import UUID
 
+from aggregator.crypto import wanted_null
 from aggregator.journal_file import JournalFile, stored
-from aggregator.journal_tables import ResultFilter
+from aggregator.journal_tables import VARIANT, ResultFilter
 from errors import SettingsError
-from schemas import EnergyResult
+from schemas import EnergyResult, latest_has_variant
 
 
 class JournalResults:
@@ -61,12 +62,26 @@ class JournalResults:
 
     def after(self, row: int, limit: int) -> list[tuple[int, EnergyResult]]:
         """The first results stored after a row, with their rows: last revisions only."""
-        rows = self._file.db.execute(
+        return [(number, stored(EnergyResult, payload)) for number, payload in self._after(row, limit)]
+
+    def readable_after(self, row: int, limit: int) -> tuple[int, list[EnergyResult], list[SettingsError]]:
+        """The same that can be read, up to which row they are, and why the others cannot be."""
+        results: list[EnergyResult] = []
+        errors: list[SettingsError] = []
+        for number, payload in self._after(row, limit):
+            row = number
+            try:
+                results.append(stored(EnergyResult, payload))
+            except SettingsError as error:
+                errors.append(error)
+        return row, results, errors
+
+    def _after(self, row: int, limit: int) -> Iterator[tuple[int, str]]:
+        yield from self._file.db.execute(
             "SELECT result, payload FROM results r WHERE result>? AND revision="
             "(SELECT max(revision) FROM results WHERE event_id=r.event_id AND meter=r.meter) ORDER BY result LIMIT ?",
             (row, limit),
         )
-        return [(number, stored(EnergyResult, payload)) for number, payload in rows]
 
     def oldest_ns(self) -> int | None:
         """Start of the earliest train that has a result."""
@@ -106,16 +121,35 @@ class JournalResults:
         return stored(EnergyResult, row[0]) if row else None
 
     def nulls_near(self, result: EnergyResult) -> list[EnergyResult]:
-        """The null trains of a run that are nearest in time, last revisions."""
-        wanted = ResultFilter(site=result.site, dut=result.dut, run_id=result.run_id, operation="null")
+        """The null trains of a run that a result wants and that are nearest in time, last revisions."""
+        variant = wanted_null(result)
+        if variant is None:
+            return []
+        wanted = ResultFilter(
+            site=result.site,
+            dut=result.dut,
+            run_id=result.run_id,
+            operation="null",
+            backend=result.backend,
+            variant=variant,
+        )
         return list(self.find(wanted, near_ns=result.start_ns))
 
     def is_latest(self, result: EnergyResult) -> bool:
-        """Whether no later train of the same operation, parameter set and backend on this DUT has a result."""
+        """Whether no later train that shares its topic of latest results has a result."""
+        apart = f" AND {VARIANT}=?" if latest_has_variant(result.operation) else ""
         row = self._file.db.execute(
             "SELECT 1 FROM results WHERE site=? AND dut=? AND operation=? AND parameter_set=? AND backend=?"
-            " AND start_ns>? LIMIT 1",
-            (result.site, result.dut, result.operation, result.parameter_set, result.backend, result.start_ns),
+            f" AND start_ns>?{apart} LIMIT 1",
+            (
+                result.site,
+                result.dut,
+                result.operation,
+                result.parameter_set,
+                result.backend,
+                result.start_ns,
+                *([result.variant] if apart else []),
+            ),
         ).fetchone()
         return row is None
 

@@ -54,12 +54,27 @@ CREATE TABLE IF NOT EXISTS dead_letters (
     buried_ns INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS store_progress (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS pools (
+    pool INTEGER PRIMARY KEY, site TEXT NOT NULL, dut TEXT NOT NULL, backend TEXT NOT NULL, operation TEXT NOT NULL,
+    parameter_set TEXT NOT NULL, variant TEXT NOT NULL, key TEXT NOT NULL UNIQUE, published INTEGER NOT NULL DEFAULT 1
+);
+CREATE INDEX IF NOT EXISTS pools_by_topic ON pools (site, dut, backend, operation, parameter_set, variant);
+CREATE INDEX IF NOT EXISTS pools_unpublished ON pools (published) WHERE published=0;
+CREATE TABLE IF NOT EXISTS pooled_trains (
+    event_id TEXT NOT NULL, meter TEXT NOT NULL, pool INTEGER NOT NULL, start_ns INTEGER NOT NULL,
+    net_j REAL NOT NULL, u_j REAL NOT NULL, dof REAL, gain_u REAL NOT NULL, flags TEXT NOT NULL,
+    PRIMARY KEY (event_id, meter)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS pooled_trains_by_time ON pooled_trains (pool, start_ns, event_id);
 CREATE TABLE IF NOT EXISTS power_done (stream INTEGER PRIMARY KEY, done_ns INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS power_late (stream INTEGER NOT NULL, start_ns INTEGER NOT NULL, until_ns INTEGER NOT NULL);
 """
 
-_COLUMNS = ("event_id", "site", "dut", "run_id", "operation", "parameter_set", "quality")
-
+VARIANT = "CASE WHEN json_valid(payload) THEN json_extract(payload, '$.variant') END"
+"""The variant of a result in SQL; null where the row is damaged."""
+_COLUMNS = {
+    name: name for name in ("event_id", "site", "dut", "run_id", "operation", "parameter_set", "backend", "quality")
+} | {"variant": VARIANT}
 
 NEAR = 16
 """How many results the question for the nearest ones gives."""
@@ -75,6 +90,8 @@ class ResultFilter:
     run_id: str | None = None
     operation: str | None = None
     parameter_set: str | None = None
+    backend: str | None = None
+    variant: str | None = None
     quality: str | None = None
     after_ns: int | None = None
     before_ns: int | None = None
@@ -84,7 +101,7 @@ class ResultFilter:
 
         A result without a meter (no samples came in time) counts only while no meter has one for the same train.
         """
-        conditions = {f"{name}=?": getattr(self, name) for name in _COLUMNS}
+        conditions = {f"{sql}=?": getattr(self, name) for name, sql in _COLUMNS.items()}
         conditions |= {"start_ns>=?": self.after_ns, "start_ns<=?": self.before_ns}
         given = {condition: value for condition, value in conditions.items() if value is not None}
         order = (

@@ -1,23 +1,24 @@
 """One train and one meter's power trace become a result: figures, uncertainty, flags, quality. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
 from aggregator.clocks import Timeline, place, shifted
+from aggregator.counter import CounterReading, compare, disagrees
 from aggregator.energy import (
     FEW_SEGMENTS,
     TrainEnergy,
-    guarded,
     measure,
     scatter,
     transient,
     unsettled,
 )
 from aggregator.flags import judge
-from aggregator.meters import MeterFacts, facts
+from aggregator.meters import MeterFacts, facts, stated
+from aggregator.robust import statistics
 from aggregator.trace import PowerTrace, without_stuck
 from aggregator.uncertainty import Standard, combine, quantity
 from clock import rfc3339
@@ -29,13 +30,13 @@ from schemas import (
     Flag,
     MeterKind,
     OperationEvent,
-    PowerStatistics,
     Quality,
-    Segment,
 )
 
 FAILED_FRACTION = 0.01
 """More failed repetitions than this make a train invalid."""
+MOST_REASON = 500
+"""Characters of a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ class MeterView:
     kind: MeterKind
     timeline: Timeline
     trace: PowerTrace
+    counter: tuple[CounterReading, ...] = ()
+    """Of its own energy counter, in order of time; empty where it has none."""
+    gain_u: float | None = None
+    """Relative standard uncertainty of this very meter, as its operator states it; None: what the model has."""
 
 
 def of_train(event: OperationEvent, view: MeterView, revision: int, software: str) -> EnergyResult:
@@ -57,10 +62,13 @@ def of_train(event: OperationEvent, view: MeterView, revision: int, software: st
     trace = without_stuck(view.trace)
     energy = measure(trace, segments, guard_ns)
     standard = scatter(trace, segments, guard_ns, energy) if energy.loads else None
-    known = facts(view.model)
+    known = stated(facts(view.model), view.gain_u)
     flags = set(_event_flags(event)) | set(_energy_flags(event, energy, standard, clock, known, trace.period_ns))
     flags |= {"simulated"} if view.kind == "simulated" else set()
     flags |= {"stuck"} if trace is not view.trace else set()
+    counter = view.counter if event.separate_timing_s is None else ()
+    check = compare(trace, counter, segments[0].start_ns, segments[-1].end_ns, known.counter_u)
+    flags |= {"counter_disagrees"} if disagrees(check) else set()
     if energy.loads and unsettled(trace, segments, guard_ns):
         flags.add("unsettled")
     invalid = energy.dropped > len(energy.loads) or _failed_fraction(event) > FAILED_FRACTION
@@ -68,7 +76,7 @@ def of_train(event: OperationEvent, view: MeterView, revision: int, software: st
     figures: dict[str, object] = {}
     if quality != "invalid" and standard is not None:
         figures = _figures(event, energy, standard, clock, known, trace.period_ns)
-        figures["statistics"] = _statistics(trace, segments, guard_ns)
+        figures |= {"statistics": statistics(trace, segments, guard_ns), "counter": check}
     figures |= {
         "meter": view.meter,
         "meter_model": view.model,
@@ -78,6 +86,8 @@ def of_train(event: OperationEvent, view: MeterView, revision: int, software: st
         "load_segments_used": len(energy.loads),
         "load_s": energy.load_s,
         "samples": sum(len(trace.samples(s.start_ns, s.end_ns)) for s in segments),
+        "new_values": sum(trace.new_values(s.start_ns, s.end_ns) for s in segments),
+        "missing_s": round(max(0.0, sum(trace.stretch(s.start_ns, s.end_ns).missing_s for s in segments)), 6),
     }
     return _result(event, clock, quality, flags, reason, revision, software, figures)
 
@@ -108,18 +118,24 @@ def without_samples(event: OperationEvent, revision: int, software: str) -> Ener
 
 def _event_flags(event: OperationEvent) -> list[Flag]:
     """Flags that the event alone gives."""
-    flags: list[Flag] = []
-    if event.repetitions_failed:
-        flags.append("failed_repetitions")
-    if not event.repetitions_verified and event.separate_timing_s is None and event.operation != "sham":
-        flags.append("no_repetitions")
-    if event.disturbance.throttled:
-        flags.append("throttled")
-    if event.size_unknown:
-        flags.append("size_unknown")
-    if event.separate_timing_s is not None:
-        flags.append("separate_timing")
-    return flags
+    checks: dict[Flag, bool] = {
+        "failed_repetitions": event.repetitions_failed > 0,
+        "no_repetitions": not event.repetitions_verified
+        and event.separate_timing_s is None
+        and event.operation != "sham",
+        "throttled": bool(event.disturbance.throttled),
+        "busy": bool(event.disturbance.busy),
+        "size_unknown": event.size_unknown,
+        "separate_timing": event.separate_timing_s is not None,
+        "as_published": event.procedure == "as_published",
+    }
+    return [flag for flag, raised in checks.items() if raised]
+
+
+def _with_error(event: OperationEvent, reason: str) -> str:
+    """The reason, and what the first repetition that failed said."""
+    said = " ".join((event.first_error or "").split()) if event.repetitions_failed else ""
+    return "; ".join(filter(None, [reason, said]))[:MOST_REASON]
 
 
 def _energy_flags(
@@ -200,28 +216,6 @@ def _figures(
     return figures
 
 
-def _statistics(trace: PowerTrace, segments: Sequence[Segment], guard_ns: int) -> PowerStatistics | None:
-    """Robust figures for information: reported, never used for energy (power noise is skewed)."""
-    load = np.concatenate([trace.samples(*guarded(s, guard_ns)) for s in segments if s.kind == "load"])
-    idle = np.concatenate([trace.samples(*guarded(s, guard_ns)) for s in segments if s.kind == "idle"])
-    if len(load) < 2 or len(idle) < 2:
-        return None
-    return PowerStatistics(
-        load_trimmed_mean_w=_trimmed_mean(load),
-        load_median_w=float(np.median(load)),
-        load_sd_w=float(load.std(ddof=1)),
-        idle_trimmed_mean_w=_trimmed_mean(idle),
-        idle_median_w=float(np.median(idle)),
-        idle_sd_w=float(idle.std(ddof=1)),
-    )
-
-
-def _trimmed_mean(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """Mean without the lowest and highest 10 %."""
-    cut = len(values) // 10
-    return float(np.sort(values)[cut : len(values) - cut].mean())
-
-
 def _result(
     event: OperationEvent,
     clock: ClockState | None,
@@ -248,6 +242,8 @@ def _result(
         algorithm=known.family if known else event.parameter_set,
         category=known.category if known else None,
         variant=event.variant,
+        procedure=event.procedure,
+        null_variant=event.null_variant,
         backend=event.backend,
         processes_per_repetition=event.processes_per_repetition,
         board=event.board,
@@ -261,7 +257,7 @@ def _result(
         end_time=rfc3339(end_ns),
         quality=quality,
         flags=tuple(sorted(flags)),
-        reason=reason,
+        reason=_with_error(event, reason),
         repetitions=event.repetitions_verified,
         repetitions_failed=event.repetitions_failed,
         load_segments=sum(segment.kind == "load" for segment in event.segments),
@@ -270,6 +266,10 @@ def _result(
         load_s=0.0,
         clock=clock,
         time_per_repetition=event.time_per_repetition,
+        output_bytes=event.output_bytes,
+        peak_memory_bytes=event.peak_memory_bytes,
+        cpu_time_s=event.cpu_time_s,
+        handshake=event.handshake,
         software=software,
     )
     return EnergyResult.model_validate(fields | dict(figures))

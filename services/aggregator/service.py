@@ -18,6 +18,7 @@ from aggregator.result import MeterView, not_computable, of_train, without_meter
 from aggregator.settings import AggregatorSettings
 from aggregator.sinks.home_assistant import HomeAssistant
 from aggregator.sinks.outbox import StoreOutbox
+from aggregator.sinks.pools import Pools
 from aggregator.sinks.results_topic import ResultsTopic
 from aggregator.views import Views
 from bus import Bus, Received
@@ -47,9 +48,9 @@ class Aggregator:
     ) -> None:
         self._bus, self._journal, self._clock, self._settings, self._store = bus, journal, clock, settings, store
         self._home_assistant = home_assistant
-        self._views = Views(journal)
+        self._views = Views(journal, settings.gain_u_by_meter)
         self._joiner = Joiner(deadline_ns=round(settings.hold_s * 1e9))
-        self._sink = ResultsTopic(bus, journal)
+        self._sink, self._pools = ResultsTopic(bus, journal), Pools(bus, journal, store)
         self.counts: Counter[str] = Counter(messages=0, duplicates=0, rejected=0, results=0)
         for row in journal.streams():
             self._joiner.set_stream(row.stream)
@@ -82,7 +83,8 @@ class Aggregator:
         for null in self._journal.results.nulls_near(last) if last is not None else []:
             self._revise_crypto(null)
         for site, dut in self._joiner.duts():
-            self._finish(self._joiner.complete(site, dut))
+            meterless = dut in self._settings.without_meter
+            self._finish(self._joiner.take(site, dut) if meterless else self._joiner.complete(site, dut))
 
     def step(self, timeout_s: float) -> None:
         """One round: what came in `timeout_s` is committed, acknowledged and made into results."""
@@ -91,6 +93,7 @@ class Aggregator:
             self._take_in(messages)
         self._release_overdue()
         self._sink.publish()
+        self._pools.step()
         if self._store is not None:
             self._store.step()
 
@@ -207,7 +210,8 @@ class Aggregator:
 
     def _revise_crypto(self, null: EnergyResult) -> None:
         """A new null train is the nearest one for some trains that have a result already."""
-        others = [each for each in self._journal.results.nulls_near(null) if null_key(each) == null_key(null)]
+        near = self._journal.results.nulls_near(null)
+        others = [each for each in near if each.quality == "good" and null_key(each) == null_key(null)]
         earlier = max((each.start_ns for each in others if each.start_ns < null.start_ns), default=None)
         later = min((each.start_ns for each in others if each.start_ns > null.start_ns), default=None)
         wanted = ResultFilter(site=null.site, dut=null.dut, run_id=null.run_id, after_ns=earlier, before_ns=later)

@@ -65,6 +65,9 @@ def _has_address(url: str) -> bool:
     return bool(host) and port != 0 and not parts.query and not parts.fragment and not re.search(r"[\s\x00-\x1f]", url)
 
 
+_GAIN = re.compile(r"[^=]+=0(\.\d+)?")
+
+
 class AggregatorSettings(BrokerSettings, InfluxSettings):
     """Read once, in `__main__`."""
 
@@ -77,6 +80,10 @@ class AggregatorSettings(BrokerSettings, InfluxSettings):
     group_s: float = Field(0.25, ge=0, le=10, description="messages of this time are committed together, in s")
     hold_s: float = Field(90.0, gt=0, description="how long a train waits for its samples before it is marked, in s")
     keep_samples_days: float = Field(7.0, gt=0, description="how long raw samples are kept, in days")
+    meter_gain_u: tuple[str, ...] = Field(
+        (),
+        description="relative standard uncertainty of calibrated meters: SITE/METER=U or MODEL=U, e.g. lab/m1=0.001",
+    )
     home_assistant: bool = Field(
         False, description="announce boards and services to Home Assistant by MQTT discovery; false takes it back"
     )
@@ -85,6 +92,19 @@ class AggregatorSettings(BrokerSettings, InfluxSettings):
         gt=0,
         description="most power and health lines that wait for InfluxDB; the oldest go first, energy never",
     )
+
+    @field_validator("meter_gain_u")
+    @classmethod
+    def _are_gains(cls, gains: tuple[str, ...]) -> tuple[str, ...]:
+        for each in gains:
+            if not _GAIN.fullmatch(each):
+                raise ValueError("must be SITE/METER=U or MODEL=U, U from 0 to below 1, as in lab/m1=0.001")
+        return gains
+
+    @property
+    def gain_u_by_meter(self) -> dict[str, float]:
+        """What the operator states of meters, by SITE/METER or by model."""
+        return {name: float(u) for name, _, u in (each.rpartition("=") for each in self.meter_gain_u)}
 
     @property
     def journal_path(self) -> Path:

@@ -101,6 +101,11 @@ class PowerTrace:
         first, last = np.searchsorted(self.t_ns, [start_ns, end_ns])
         return self.power_w[first:last]
 
+    def new_values(self, start_ns: int, end_ns: int) -> int:
+        """How many samples in [start, end) differ from the one before; the first of them counts as new."""
+        values = self.samples(start_ns, end_ns)
+        return int(np.count_nonzero(np.diff(values))) + min(1, len(values))
+
 
 def without_stuck(trace: PowerTrace) -> PowerTrace:
     """The trace without runs of one value longer than `STUCK_S`: a meter that froze says nothing more.

@@ -1,16 +1,18 @@
 """What the meters saw of a train, read back from the journal: only the batches around its segments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.clocks import Timeline, place
+from aggregator.counter import CounterReading
 from aggregator.journal import Journal, StreamRow, unpack_batch
 from aggregator.result import MeterView
 from aggregator.trace import concatenate
-from schemas import OperationEvent
+from schemas import OperationEvent, SampleBatch
 
 CACHED_BATCHES = 1024
 MARGIN_NS = 200_000_000
@@ -19,12 +21,24 @@ MARGIN_NS = 200_000_000
 Columns = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
-class Views:
-    """Reads traces from the journal; remembers the batches that it decoded last."""
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Times and powers of a batch, and what the meter's counter said beside its last sample."""
 
-    def __init__(self, journal: Journal) -> None:
+    columns: Columns
+    counter: CounterReading | None
+
+
+class Views:
+    """Reads traces from the journal; remembers the batches that it decoded last.
+
+    `gain_u` is what the operator states of single meters, by SITE/METER, and of models.
+    """
+
+    def __init__(self, journal: Journal, gain_u: Mapping[str, float] | None = None) -> None:
         self._journal = journal
-        self._columns = lru_cache(maxsize=CACHED_BATCHES)(_columns)
+        self._gain_u = dict(gain_u or {})
+        self._decode = lru_cache(maxsize=CACHED_BATCHES)(_decode)
 
     def of(self, event: OperationEvent) -> list[MeterView]:
         """One view per meter that has samples in the train: of the timeline that covers most of it."""
@@ -43,20 +57,38 @@ class Views:
         if not _may_overlap(event, row, offset_ns):
             return None
         parts = [part for stretch in _intervals(event, offset_ns) for part in self._parts(row.row, *stretch)]
-        if not any(len(t_ns) for t_ns, _ in parts):
+        if not any(len(part.columns[0]) for part in parts):
             return None
-        trace = concatenate(parts, row.period_ns)
-        return MeterView(row.stream.key[2], row.model, row.kind, row.stream.timeline, trace)
+        trace = concatenate([part.columns for part in parts], row.period_ns)
+        counter = {part.counter.t_ns: part.counter for part in parts if part.counter is not None}
+        site, _, meter, _ = row.stream.key
+        return MeterView(
+            meter=meter,
+            model=row.model,
+            kind=row.kind,
+            timeline=row.stream.timeline,
+            trace=trace,
+            counter=tuple(counter[t_ns] for t_ns in sorted(counter)),
+            gain_u=self._gain_u.get(f"{site}/{meter}", self._gain_u.get(row.model)),
+        )
 
-    def _parts(self, stream: int, start_ns: int, end_ns: int) -> list[Columns]:
-        batches = self._journal.batches(stream, start_ns, end_ns)
-        return [_between(self._columns(packed), start_ns, end_ns) for packed in batches]
+    def _parts(self, stream: int, start_ns: int, end_ns: int) -> list[Decoded]:
+        decoded = [self._decode(packed) for packed in self._journal.batches(stream, start_ns, end_ns)]
+        return [Decoded(_between(each.columns, start_ns, end_ns), each.counter) for each in decoded]
 
 
-def _columns(packed: bytes) -> Columns:
+def _decode(packed: bytes) -> Decoded:
     batch = unpack_batch(packed)
     t_ns = batch.start_ns + 1000 * np.array(batch.offset_us, dtype=np.int64)
-    return t_ns, np.array(batch.power_w, dtype=np.float64)
+    return Decoded((t_ns, np.array(batch.power_w, dtype=np.float64)), _counter(batch))
+
+
+def _counter(batch: SampleBatch) -> CounterReading | None:
+    """Of a counter whose step is known; without one its figures have no uncertainty."""
+    if batch.energy_counter_j is None or batch.counter_resolution_j is None or not batch.offset_us:
+        return None
+    last_ns = batch.start_ns + 1000 * batch.offset_us[-1]
+    return CounterReading(last_ns, batch.energy_counter_j, batch.counter_resolution_j)
 
 
 def _between(columns: Columns, start_ns: int, end_ns: int) -> Columns:

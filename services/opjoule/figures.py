@@ -33,6 +33,15 @@ def headline(result: EnergyResult) -> str:
     return with_u95(result.net_j_per_op)
 
 
+def subject(result: EnergyResult) -> str:
+    """What ran: the parameter set; for a null train its variant, for a handshake its group and variant."""
+    if result.operation == "null":
+        return result.variant
+    return (
+        f"{result.parameter_set} {result.variant}".strip() if result.operation == "handshake" else result.parameter_set
+    )
+
+
 def quality(result: EnergyResult) -> str:
     """Quality and, where power is simulated, the word that must stand beside every such figure."""
     return f"{result.quality} SIMULATED" if result.simulated else result.quality

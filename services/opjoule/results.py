@@ -5,7 +5,7 @@ import csv
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -17,11 +17,14 @@ from rich.table import Table
 
 from aggregator.journal import Journal
 from aggregator.journal_tables import ResultFilter
+from aggregator.pooling import pooled_results
 from errors import SettingsError
-from opjoule.figures import headline, quality, with_u95
+from opjoule.figures import headline, quality, subject, with_u95
 from opjoule.places import journal_file
 from opjoule.printing import print_table
+from opjoule.results_pooled import write_pooled
 from schemas import EnergyResult, Operation, Quality, slug
+from schemas.operations import Backend
 
 SUMMARY = "What the journal holds: the last revision of every result."
 
@@ -32,6 +35,7 @@ COLUMNS = (
     "operation",
     "parameter_set",
     "variant",
+    "procedure",
     "backend",
     "quality",
     "simulated",
@@ -48,7 +52,21 @@ COLUMNS = (
     "load_s",
     "repetitions",
     "repetitions_failed",
+    "samples",
+    "new_values",
+    "missing_s",
+    "counter_j",
+    "counter_u_j",
+    "counter_integral_j",
     "s_per_op",
+    "cpu_time_s",
+    "peak_memory_bytes",
+    "output_bytes",
+    "client_bytes",
+    "server_bytes",
+    "client_cpu_s",
+    "server_cpu_s",
+    "tcp_segments",
     "meter",
     "meter_model",
     "flags",
@@ -70,8 +88,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--site", help="only this site")
     parser.add_argument("--operation", choices=get_args(Operation), help="only this operation")
     parser.add_argument("--parameter-set", help="only this parameter set, e.g. ML-KEM-768")
+    parser.add_argument("--backend", choices=get_args(Backend), help="only this backend")
     parser.add_argument("--quality", choices=get_args(Quality), help="only this quality")
     parser.add_argument("--run", help="only this run_id")
+    parser.add_argument("--pooled", action="store_true", help="means over the trains that match, kind by kind")
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help="[default: table]")
 
 
@@ -85,13 +105,17 @@ def run(args: argparse.Namespace) -> int:
             dut=args.board and args.board.casefold(),
             run_id=args.run,
             operation=args.operation,
+            backend=args.backend,
             quality=args.quality,
         )
         results = journal.results.find(wanted, unreadable=skipped.append)
         found = [each for each in results if _is_set(each, args.parameter_set)]
     finally:
         journal.close()
-    _WRITERS[args.format](found)
+    if args.pooled:
+        write_pooled(pooled_results(found), args.format, None if sys.stdout.isatty() else WIDE_FILE)
+    else:
+        _WRITERS[args.format](found)
     for error, count in Counter(map(str, skipped)).items():
         print(f"opjoule results: skipped {count} result{'s' * (count != 1)}: {error}", file=sys.stderr)
     return 1 if skipped else 0
@@ -104,7 +128,8 @@ def _is_set(result: EnergyResult, wanted: str | None) -> bool:
 def row(result: EnergyResult) -> dict[str, object]:
     """A result as one flat row, None where it has no such figure."""
     net, crypto, power = result.net_j_per_op, result.crypto_j_per_op, result.net_power_w
-    figures = {
+    shake, counter = result.handshake, result.counter
+    figures: dict[str, object] = {
         "net_j_per_op": net.value if net else None,
         "u_j_per_op": net.u if net else None,
         "u95_j_per_op": net.u95 if net else None,
@@ -113,11 +138,24 @@ def row(result: EnergyResult) -> dict[str, object]:
         "crypto_u95_j_per_op": crypto.u95 if crypto else None,
         "net_power_w": power.value if power else None,
         "u95_power_w": power.u95 if power else None,
+        "counter_j": counter.counter_j.value if counter else None,
+        "counter_u_j": counter.counter_j.u if counter else None,
+        "counter_integral_j": counter.integral_j.value if counter and counter.integral_j else None,
         "s_per_op": result.time_per_repetition.mean_s if result.time_per_repetition else None,
+        "output_bytes": _counts(result.output_bytes),
+        "client_bytes": shake.client_bytes if shake else None,
+        "server_bytes": shake.server_bytes if shake else None,
+        "client_cpu_s": shake.client_cpu_s if shake else None,
+        "server_cpu_s": shake.server_cpu_s if shake else None,
+        "tcp_segments": _counts(shake.segments) if shake else None,
         "flags": " ".join(result.flags),
         "event_id": str(result.event_id),
     }
     return {name: figures[name] if name in figures else getattr(result, name) for name in COLUMNS}
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={count}" for name, count in sorted(counts.items()))
 
 
 def table(results: Iterable[EnergyResult], title: str = "", width: int = 80) -> Table:
@@ -172,7 +210,7 @@ _TABLE_COLUMNS = (
 def cells(result: EnergyResult) -> dict[str, str]:
     """The texts of one row. A flag that only repeats the quality column is left out."""
     flags = [flag for flag in result.flags if flag != "simulated"]
-    name = result.variant if result.operation == "null" else result.parameter_set
+    name = subject(result)
     return {
         "board": result.dut,
         "operation": result.operation,

@@ -20,6 +20,7 @@ from tests.aggregator.trains import EVENT_ID, SECOND, T0, event
 
 GUARD_S = 0.12
 GAIN_U = 0.0041
+NULL = "processes=2,reads=key"
 NULL_J, NULL_U_J, NULL_DOF = 3.900e-3, 0.040e-3, 9
 PERIOD_NS = 10_000
 Floats = NDArray[np.float64]
@@ -127,7 +128,7 @@ def result(example: Example) -> EnergyResult:
     """What the code makes of it."""
     segments, trace = _train(example.given)
     view = MeterView("fnb58", "FNB58", "measured", Timeline("shared", None), trace)
-    return of_train(event(segments, guard_s=GUARD_S), view, 1, "test")
+    return of_train(event(segments, guard_s=GUARD_S, null_variant=NULL), view, 1, "test")
 
 
 def test_every_figure_of_the_example_follows_from_its_table(example: Example) -> None:
@@ -178,7 +179,13 @@ def test_the_code_gives_the_crypto_energy_of_the_example(example: Example, resul
     scatter = BudgetPart(name="scatter", u=NULL_U_J, dof=NULL_DOF, source="the data")
     gain = BudgetPart(name="gain", u=GAIN_U * NULL_J, source="claimed")
     null: Quantity = quantity(NULL_J, Standard(NULL_U_J, NULL_DOF))
-    other = {"operation": "null", "net_j_per_op": null, "budget": (scatter, gain), "event_id": EVENT_ID}
+    other = {
+        "operation": "null",
+        "variant": NULL,
+        "net_j_per_op": null,
+        "budget": (scatter, gain),
+        "event_id": EVENT_ID,
+    }
     crypto = with_crypto(result, [result.model_copy(update=other)]).crypto_j_per_op
     assert crypto is not None
     assert 1e3 * crypto.value == pytest.approx(figures["E_crypto"], rel=3e-4)

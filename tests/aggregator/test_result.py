@@ -55,7 +55,7 @@ def test_a_gain_error_counts_once_on_the_difference() -> None:
     gain = next(part for part in result.budget if part.name == "gain")
     assert result.net_j_per_op is not None
     assert gain.u == pytest.approx(0.0041 * result.net_j_per_op.value)
-    assert "claimed" in gain.source
+    assert "maker's claim" in gain.source
 
 
 def test_a_meter_whose_gain_nobody_knows_is_flagged() -> None:
@@ -183,21 +183,29 @@ def test_robust_statistics_are_reported_beside_the_mean() -> None:
     assert statistics.idle_trimmed_mean_w == pytest.approx(2.0, abs=0.02)
 
 
-def _null(start_s: float, **changes: Any) -> EnergyResult:
+READS = "processes=1,reads=key"
+
+
+def _null(start_s: float, variant: str = READS, **changes: Any) -> EnergyResult:
     parts = segments(LOADS, start_ns=T0 + round(start_s * SECOND))
-    train = event(parts, operation="null", parameter_set="none", **changes)
+    train = event(parts, operation="null", parameter_set="none", variant=variant, **changes)
     rng = np.random.default_rng(7)
     square = steps(parts, 2.0, 4.0)
     data = trace(lambda t: square(t) + rng.normal(0, 0.05, len(t)), 0.7 * (2 * LOADS + 1), start_ns=parts[0].start_ns)
     return of_train(train, _view(data), 1, "test")
 
 
+def _reading() -> EnergyResult:
+    """Of a train that names its null train: one process that reads a key."""
+    return _result(event(segments(LOADS), null_variant=READS, processes_per_repetition=1))
+
+
 def test_crypto_energy_is_net_minus_the_nearest_matching_null_train() -> None:
-    result = _result(event(segments(LOADS)))
+    result = _reading()
     near, far = _null(20), _null(100)
-    other_count = _null(10, processes_per_repetition=1)
-    other_run = _null(5, run_id="another")
-    priced = with_crypto(result, [far, other_count, other_run, near])
+    reads_nothing = _null(10, "processes=1")
+    other_run, other_backend = _null(5, run_id="another"), _null(5, backend="lib")
+    priced = with_crypto(result, [far, reads_nothing, other_run, other_backend, near])
     assert priced.null_event_id == near.event_id
     assert priced.crypto_j_per_op is not None and result.net_j_per_op is not None
     assert priced.crypto_j_per_op.value == pytest.approx(1.0 * 0.7 / 100, rel=0.05)
@@ -205,12 +213,78 @@ def test_crypto_energy_is_net_minus_the_nearest_matching_null_train() -> None:
 
 
 def test_only_a_good_null_train_of_the_same_kind_of_meter_is_subtracted() -> None:
-    result = _result(event(segments(LOADS)))
-    assert with_crypto(result, [_null(10, repetitions_failed=3)]).crypto_j_per_op is None
-    measured = _result(event(segments(LOADS)), model="FNB58", kind="measured")
+    assert with_crypto(_reading(), [_null(10)]).crypto_j_per_op is not None
+    assert with_crypto(_reading(), [_null(10, repetitions_failed=3)]).crypto_j_per_op is None
+    measured = _result(event(segments(LOADS), null_variant=READS), model="FNB58", kind="measured")
     assert with_crypto(measured, [_null(10)]).crypto_j_per_op is None
 
 
+def test_a_doubtful_null_train_is_subtracted_from_what_is_marked_with_the_same_doubts() -> None:
+    busy: dict[str, Any] = {"disturbance": {"busy": True}}
+    marked = _result(event(segments(LOADS), null_variant=READS, **busy))
+    assert with_crypto(_reading(), [_null(10, **busy)]).crypto_j_per_op is None
+    assert with_crypto(marked, [_null(10, **busy)]).crypto_j_per_op is not None
+    assert with_crypto(marked, [_null(10, repetitions_failed=3, **busy)]).crypto_j_per_op is None
+
+
 def test_without_a_matching_null_train_there_is_no_crypto_energy() -> None:
-    result = _result(event(segments(LOADS)))
-    assert with_crypto(result, [_null(10, processes_per_repetition=1)]).crypto_j_per_op is None
+    assert with_crypto(_reading(), [_null(10, "processes=1")]).crypto_j_per_op is None
+    assert with_crypto(_reading(), []).crypto_j_per_op is None
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes", "has"),
+    [
+        ("processes=2", {}, True),
+        ("processes=1", {}, False),
+        ("processes=2,reads=key", {}, False),
+        ("", {}, False),
+        ("processes=0", {"processes_per_repetition": 0}, False),
+        ("processes=2", {"procedure": "as_published"}, False),
+    ],
+)
+def test_a_train_that_names_no_null_train_takes_one_of_as_many_processes_that_read_nothing(
+    variant: str, changes: dict[str, Any], has: bool
+) -> None:
+    result = _result(event(segments(LOADS), **({"processes_per_repetition": 2} | changes)))
+    assert (with_crypto(result, [_null(10, variant)]).crypto_j_per_op is not None) is has
+
+
+def test_what_the_event_says_of_its_outputs_stands_in_the_result() -> None:
+    seen = {"output_bytes": {"ciphertext": 1088}, "peak_memory_bytes": 5_000_000, "cpu_time_s": 0.002}
+    result = _result(event(segments(LOADS), null_variant="calls=1", **seen))
+    assert (result.null_variant, result.procedure) == ("calls=1", "train")
+    assert {name: getattr(result, name) for name in seen} == seen
+
+
+def test_a_busy_board_and_a_reproduced_procedure_degrade_a_result() -> None:
+    busy = _result(event(segments(LOADS), disturbance={"busy": True}))
+    assert (busy.quality, "busy" in busy.flags) == ("degraded", True)
+    assert "busy" not in _result(event(segments(LOADS), disturbance={"busy": False})).flags
+    published = _result(event(segments(LOADS), procedure="as_published"))
+    assert (published.quality, "as_published" in published.flags) == ("degraded", True)
+    assert published.net_j_per_op is not None
+
+
+def _as_published(**changes: Any) -> EnergyResult:
+    """One idle and one load segment, no guard, time from another run: as the first study did it."""
+    idle, load, _ = segments(1, load_s=5.0, idle_s=5.0, repetitions=0)
+    load = load.model_copy(update={"repetitions": changes.get("repetitions_verified", 0)})
+    return _result(event((idle, load), procedure="as_published", guard_s=0.0, separate_timing_s=0.05, **changes))
+
+
+def test_a_study_reproduced_as_published_is_treated_like_its_imported_recordings() -> None:
+    result = _as_published(repetitions_verified=100)
+    assert result.quality == "degraded"
+    assert set(result.flags) == {"as_published", "separate_timing", "single_baseline", "simulated"}
+    assert result.net_power_w is not None and result.net_j_per_op is not None
+    assert result.net_j_per_op.value == pytest.approx(result.net_power_w.value * 0.05)
+
+
+def test_a_study_whose_every_repetition_failed_is_invalid_and_says_what_the_program_said() -> None:
+    result = _as_published(repetitions_failed=14, first_error="Error: input data too long\nfor this operation")
+    assert (result.quality, result.net_j_per_op) == ("invalid", None)
+    assert "some repetitions failed" in result.reason
+    assert result.reason.endswith("Error: input data too long for this operation")
+    long = _as_published(repetitions_failed=14, first_error="x" * 1000)
+    assert len(long.reason) == 500

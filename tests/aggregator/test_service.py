@@ -1,6 +1,7 @@
 """The aggregator as a whole, on a broker in memory: nothing lost, nothing double, whatever order things come in."""
 
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.aggregator.conftest import Lab
 from tests.aggregator.trains import SECOND, T0, batches, event, segments, steps, trace
 
 LOADS = 6
+NULL: dict[str, Any] = {"operation": "null", "parameter_set": "none", "variant": "processes=2"}
 
 
 def _number(n: int) -> UUID:
@@ -77,8 +79,15 @@ def test_everything_sent_twice_counts_once_and_is_receipted_twice(lab: Lab) -> N
 
 @pytest.mark.parametrize("seed", range(5))
 def test_any_order_of_arrival_gives_the_same_final_result(make_lab: Callable[..., Lab], seed: int) -> None:
-    trains = [_train(1), _train(2, 12.0, operation="null", parameter_set="none"), _train(3, 24.0)]
-    messages: list[SampleBatch | OperationEvent] = [*_samples(36.0, *trains), *trains]
+    busy = {"disturbance": {"busy": True}}
+    trains = [
+        _train(1),
+        _train(2, 12.0, **NULL, **busy),
+        _train(3, 24.0, **NULL),
+        _train(4, 36.0),
+        _train(5, 48.0, **busy),
+    ]
+    messages: list[SampleBatch | OperationEvent] = [*_samples(60.0, *trains), *trains]
     straight = make_lab()
     straight.send(*messages)
     straight.run()
@@ -87,7 +96,8 @@ def test_any_order_of_arrival_gives_the_same_final_result(make_lab: Callable[...
         shuffled.send(messages[i])
         shuffled.run()
     assert _final(shuffled.results()) == _final(straight.results())
-    assert len(straight.results()) == 3
+    subtracted = [result.null_event_id for result in straight.results(operation="keygen")]
+    assert subtracted == [trains[2].event_id] * 3
 
 
 def test_a_batch_that_comes_after_the_deadline_revises_the_result(lab: Lab) -> None:
@@ -150,6 +160,17 @@ def test_a_dut_without_a_meter_gives_times_at_once(make_lab: Callable[..., Lab])
     assert [result.quality for result in lab.results()] == ["time_only"]
 
 
+def test_a_kill_before_a_train_without_a_meter_was_computed_leaves_it_waiting_for_nothing(
+    make_lab: Callable[..., Lab],
+) -> None:
+    lab = make_lab(without_meter=("pi4",))
+    lab.send(_train())
+    _kill_at(lab, "_join")
+    lab.start()
+    lab.run()
+    assert [result.quality for result in lab.results()] == ["time_only"]
+
+
 def test_two_meters_on_one_dut_give_two_results(lab: Lab) -> None:
     lab.send(*_samples(12.0, _train()), *_samples(12.0, _train(), meter="m2"), _train())
     lab.run()
@@ -157,7 +178,7 @@ def test_two_meters_on_one_dut_give_two_results(lab: Lab) -> None:
 
 
 def test_a_null_train_that_comes_later_gives_the_earlier_train_its_crypto_energy(lab: Lab) -> None:
-    trains = [_train(1), _train(2, 12.0, operation="null", parameter_set="none")]
+    trains = [_train(1), _train(2, 12.0, **NULL)]
     samples = _samples(24.0, *trains)
     lab.send(*samples[:12], trains[0])
     lab.run()
@@ -214,7 +235,7 @@ def test_a_kill_before_a_late_batch_was_made_use_of_loses_no_revision(lab: Lab) 
 
 
 def test_a_kill_after_a_null_train_was_stored_loses_no_crypto_energy(lab: Lab) -> None:
-    trains = [_train(1), _train(2, 12.0, operation="null", parameter_set="none")]
+    trains = [_train(1), _train(2, 12.0, **NULL)]
     lab.send(*_samples(24.0, *trains), trains[0])
     lab.run()
     lab.send(trains[1])
@@ -272,6 +293,47 @@ def test_a_late_older_train_does_not_replace_the_newest_retained_result(lab: Lab
     latest = [EnergyResult.model_validate_json(p) for p in lab.published("/results/latest/cli/keygen/ml-kem-768")]
     assert [result.event_id for result in latest] == [new.event_id]
     assert len(lab.published("/results")) == 2
+
+
+def _latest(lab: Lab) -> dict[str, UUID]:
+    """What a new subscriber finds: the train of the last result on each retained topic, by the topic's end."""
+    topics = [message for message in lab.broker.published if "/results/latest/" in message.topic]
+    results = {message.topic: EnergyResult.model_validate_json(message.payload) for message in topics}
+    return {topic.partition("/latest/")[2]: result.event_id for topic, result in results.items()}
+
+
+def test_null_trains_and_handshakes_of_different_variants_do_not_replace_each_other(lab: Lab) -> None:
+    shake: dict[str, Any] = {"operation": "handshake", "parameter_set": "X25519", "backend": "lib"}
+    trains = [
+        _train(1, **NULL),
+        _train(2, 12.0, **NULL | {"variant": "processes=1,reads=key"}),
+        _train(3, 24.0, **shake, variant="certificate=ML-DSA-65"),
+        _train(4, 36.0, **shake, variant="certificate=RSA-2048"),
+        _train(5, 48.0, **NULL),
+    ]
+    samples = _samples(60.0, *trains)
+    lab.send(*samples, *trains[1:])
+    lab.run()
+    lab.send(trains[0])
+    lab.run()
+    assert _latest(lab) == {
+        "cli/null/processes-2": trains[4].event_id,
+        "cli/null/processes-1-reads-key": trains[1].event_id,
+        "lib/handshake/x25519-certificate-ml-dsa-65": trains[2].event_id,
+        "lib/handshake/x25519-certificate-rsa-2048": trains[3].event_id,
+    }
+
+
+def test_a_train_finds_its_null_train_among_many_others_that_are_nearer(lab: Lab) -> None:
+    trains = [
+        _train(1, 0.0, **NULL),
+        *[_train(number, 12.0 * (number - 1), **NULL | {"variant": f"processes={number}"}) for number in range(3, 21)],
+        _train(2, 240.0),
+    ]
+    lab.send(*_samples(252.0, *trains), *trains)
+    lab.run()
+    (result,) = lab.results(operation="keygen")
+    assert result.null_event_id == trains[0].event_id
 
 
 def test_a_second_aggregator_on_one_journal_is_refused_in_one_line(lab: Lab) -> None:

@@ -17,7 +17,7 @@ from aggregator.crypto import with_crypto
 from aggregator.result import MeterView, of_train, without_meter
 from aggregator.sinks import points
 from aggregator.sinks.points import Point
-from schemas import Board, EnergyResult, OperationEvent, Quantity, ServiceStatus, TimeStatistics
+from schemas import Board, EnergyResult, MeterState, OperationEvent, Quantity, ServiceStatus, TimeStatistics
 from tests.aggregator.trains import SECOND, event, segments, steps, trace
 
 MINUTE = 60 * SECOND
@@ -108,6 +108,7 @@ def _train(
         run_id=f"run-{dut}",
         operation=what if what in ("null", "sham") else "keygen",
         parameter_set="none" if what in ("null", "sham") else what,
+        variant="processes=2" if what == "null" else "",
         backend="none" if what == "sham" else "cli",
         repetitions_failed=failed,
         time_per_repetition=TimeStatistics(count=100 * LOADS, mean_s=0.007),
@@ -150,10 +151,27 @@ def _health(now_ns: int) -> Iterator[Point]:
         t_ns = now_ns - minute * MINUTE - SECOND
         for dut in BOARDS:
             yield _said("meter", f"m-{dut}", "online", meter, t_ns)
+            yield from _of_meter(dut, t_ns)
             yield _said("runner", dut, "measuring", runner, t_ns)
         yield _said("aggregator", "main", "online", aggregator | {"lag_s": 3.0}, t_ns)
         yield _said("aggregator", "blocked", "online", aggregator | {"lag_s": 3000.0}, t_ns)
         yield _said("runner", GONE, "online", runner, t_ns - 120 * MINUTE)
+
+
+def _of_meter(dut: str, t_ns: int) -> list[Point]:
+    """What the meter of a board says of itself."""
+    meter = MeterState(dut=dut, meter=f"m-{dut}", model="FNB58", connected=True, new_values_per_s=40.0, gaps=2)
+    status = ServiceStatus(
+        service="meter",
+        instance=f"m-{dut}",
+        state="online",
+        version="test",
+        started_ns=1,
+        started_time="1970-01-01T00:00:00Z",
+        duts=(dut,),
+        meters=(meter,),
+    )
+    return points.meter_health("lab", status, t_ns)
 
 
 def _said(service: str, instance: str, state: str, health: dict[str, float], t_ns: int) -> Point:

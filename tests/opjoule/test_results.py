@@ -132,6 +132,8 @@ def starts(text: str) -> list[int]:
         (["--parameter-set", "ML-DSA-65"], [1]),
         (["--parameter-set", "ml-dsa-65"], [1]),
         (["--parameter-set", "ML-DSA-6"], []),
+        (["--backend", "cli"], [0, 1, 2, 3]),
+        (["--backend", "none"], [4]),
         (["--quality", "invalid"], [3]),
         (["--run", "r2"], [2, 3]),
         (["--run", "r2", "--board", "pi4", "--quality", "invalid"], [3]),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from aggregator.journal import Journal
 from aggregator.journal_outbox import LineKind
-from aggregator.sinks.points import Point, fleet_health, operation_energy, superseded
+from aggregator.sinks.points import Point, fleet_health, meter_health, operation_energy, superseded
 from aggregator.sinks.power import PowerSeconds
 from errors import ContractError
 from schemas import EnergyResult, ServiceStatus
@@ -58,7 +58,8 @@ class StoreOutbox:
 
     def health(self, site: str, status: ServiceStatus) -> None:
         """A service's status, as it came; all that came in one round go in together."""
-        self._heard.append(fleet_health(site, status, self._now_ns()))
+        now_ns = self._now_ns()
+        self._heard += [fleet_health(site, status, now_ns), *meter_health(site, status, now_ns)]
 
     def figures(self) -> dict[str, float]:
         """Health counters of the outbox, by name."""
@@ -88,6 +89,10 @@ class StoreOutbox:
         """What must become of the point without a meter, if there is one, since a meter has a result for the train."""
         start_ns = self._journal.results.start_of(result.event_id, None)
         return [] if start_ns is None else [superseded(result.model_copy(update={"meter": None}), start_ns)]
+
+    def put_pooled(self, points: Iterable[Point]) -> None:
+        """Means of a pool that has changed, inside the transaction of the change."""
+        self._put("energy", points)
 
     def put_health(self) -> None:
         """What services said since the last time."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas import EnergyResult, Quantity, ServiceStatus
+from aggregator.pooling import PoolKey
+from schemas import CounterCheck, EnergyResult, MeterState, PooledEnergy, Quantity, ServiceStatus
 
 Field = float | str
 SUPERSEDED = "superseded"
@@ -59,6 +60,25 @@ def superseded(result: EnergyResult, start_ns: int) -> Point:
     return Point("operation_energy", _tags(result), fields, start_ns)
 
 
+def pooled_point(key: PoolKey, pooled: PooledEnergy) -> Point:
+    """The mean of a pool, at its last train."""
+    fields: dict[str, Field] = {
+        "valid": 1.0,
+        "mean": pooled.net_j_per_op.value,
+        "u95": pooled.net_j_per_op.u95,
+        "between": pooled.between_trains_j,
+        "trains": float(pooled.trains),
+        "simulated": 1.0 if pooled.simulated else 0.0,
+        "flags": " ".join(pooled.flags),
+    }
+    return Point("pooled_energy", _pool_tags(key), fields, pooled.last_ns)
+
+
+def pooled_superseded(key: PoolKey, last_ns: int) -> Point:
+    """What must become of a mean whose last train has gone from the pool."""
+    return Point("pooled_energy", _pool_tags(key), {"valid": 0.0}, last_ns)
+
+
 def power(
     meter: tuple[str, str, str],
     second_ns: int,
@@ -97,6 +117,31 @@ def fleet_health(site: str, status: ServiceStatus, now_ns: int) -> Point:
     return Point("fleet_health", tags, fields, now_ns)
 
 
+def meter_health(site: str, status: ServiceStatus, now_ns: int) -> list[Point]:
+    """What a meter service said of each of its meters, by DUT and meter; figures that are not known are left out."""
+    return [Point("meter_health", _meter_tags(site, meter), _meter_fields(meter), now_ns) for meter in status.meters]
+
+
+def _meter_tags(site: str, meter: MeterState) -> dict[str, str]:
+    return {"site": site, "dut": meter.dut, "meter": meter.meter}
+
+
+def _meter_fields(meter: MeterState) -> dict[str, Field]:
+    figures = {
+        "connected": float(meter.connected),
+        "samples_per_s": meter.samples_per_s,
+        "new_values_per_s": meter.new_values_per_s,
+        "temperature_c": meter.temperature_c,
+        "rejected": float(sum(meter.rejected.values())),
+        "lost_samples": float(meter.lost_samples),
+        "gaps": float(meter.gaps),
+        "counter_resets": float(meter.counter_resets),
+        "reopened": float(meter.reopened),
+    }
+    known: dict[str, Field] = {name: float(value) for name, value in figures.items() if value is not None}
+    return {**known, "model": meter.model, "detail": meter.detail}
+
+
 def _tags(result: EnergyResult) -> dict[str, str]:
     """What the event fixes, and the meter: two meters on one DUT are two points."""
     tags = {
@@ -117,6 +162,25 @@ def _tags(result: EnergyResult) -> dict[str, str]:
     return {name: value or "unknown" for name, value in tags.items()}
 
 
+def _pool_tags(key: PoolKey) -> dict[str, str]:
+    """What the trains of a pool share."""
+    tags = {
+        "site": key.site,
+        "dut": key.dut,
+        "meter": key.meter,
+        "meter_model": key.meter_model,
+        "model": key.board.model,
+        "arch": key.board.architecture,
+        "bits": str(key.board.bits or "unknown"),
+        "parameter_set": key.parameter_set,
+        "operation": key.operation,
+        "variant": key.variant or "none",
+        "backend": key.backend,
+        "openssl": key.board.openssl,
+    }
+    return {name: value or "unknown" for name, value in tags.items()}
+
+
 def _energies(result: EnergyResult) -> dict[str, float]:
     """Figures by field name, those that there are."""
     net, crypto, power = result.net_j_per_op, result.crypto_j_per_op, result.net_power_w
@@ -133,8 +197,19 @@ def _energies(result: EnergyResult) -> dict[str, float]:
         "gross_j": result.gross_j,
         "baseline_w": result.baseline_w,
         "load_w": result.load_w,
+        "new_values": result.new_values,
+        "missing_s": result.missing_s,
+        **_counter(result.counter),
     }
-    return {name: value for name, value in figures.items() if value is not None}
+    return {name: float(value) for name, value in figures.items() if value is not None}
+
+
+def _counter(check: CounterCheck | None) -> dict[str, float | None]:
+    """The meter's own counter beside the integral, where it has one."""
+    if check is None:
+        return {}
+    counted = {"counter_j": check.counter_j.value, "counter_u_j": check.counter_j.u, "counter_s": check.span_s}
+    return {**counted, "counter_integral_j": _value(check.integral_j)}
 
 
 def _value(quantity: Quantity | None) -> float | None:

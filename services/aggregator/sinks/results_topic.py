@@ -2,7 +2,7 @@
 
 from aggregator.journal import Journal
 from bus import Bus
-from schemas import slug
+from schemas import latest_slug
 
 FLUSH_S = 5.0
 
@@ -28,7 +28,7 @@ class ResultsTopic:
                     dut=result.dut,
                     backend=result.backend,
                     operation=result.operation,
-                    slug=slug(result.parameter_set),
+                    slug=latest_slug(result.operation, result.parameter_set, result.variant),
                 )
         if pending and self._bus.flush(FLUSH_S):
             self._journal.results.mark_published(row for row, _ in pending)

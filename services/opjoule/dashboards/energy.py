@@ -142,7 +142,8 @@ def _last_net() -> Json:
 def _last_crypto() -> Json:
     return _grouped(
         "Crypto energy per operation, last train",
-        "Net energy minus that of the nearest null train of the same run, backend and process count ± U95.",
+        "Net energy minus that of the nearest null train of the same run and backend, which starts the same processes"
+        " and reads the same files, ± U95.",
         _LAST_CRYPTO,
         [VALID, CRYPTO_VALID, NOT_SHAM, _WHICH],
     )
@@ -153,7 +154,7 @@ def _means() -> Json:
         "Net energy per operation, all trains in the time range",
         "Mean over trains. Beside it how well one train knows its own figure (mean of the trains' U95), and the"
         " standard deviation between trains: where that is larger than half of U95 the board drifts. The interval of"
-        f" the pooled mean itself is not computed here. {SIMULATED} trains, measured by no meter, have own rows.",
+        f" the pooled mean itself is in `pooled_energy`. {SIMULATED} trains, measured by no meter, have own rows.",
         _MEANS,
         [VALID, NOT_SHAM, _WHICH],
         apart=True,

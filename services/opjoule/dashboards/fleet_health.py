@@ -31,6 +31,8 @@ def fleet_health() -> Json:
             _last_seen(),
             _rates(),
             _losses(),
+            _new_values(),
+            _gaps(),
             _clock_bounds(),
             _spools(),
             _outbox(),
@@ -61,6 +63,34 @@ def _rates() -> Json:
         "cps",
         Column("samples_per_s", "samples", "mean"),
     )
+
+
+def _new_values() -> Json:
+    column = Column("new_values_per_s", "new values", "mean")
+    return lines(
+        "New values per second of each meter",
+        "Samples that differ from the one before. A value that is only held is no measurement: the FNB58 holds many."
+        " Of a meter that says nothing new for two seconds the time is left out as a gap.",
+        [target("A", _of_meters(column), "time_series", "$tag_dut, $tag_meter at $tag_site")],
+        "cps",
+        _HALF,
+    )
+
+
+def _gaps() -> Json:
+    columns = (Column("gaps", "gaps", "max"), Column("reopened", "opened again", "max"))
+    alias = "$tag_dut, $tag_meter at $tag_site: $col"
+    return lines(
+        "Gaps of each meter, and how often it was opened again",
+        "Totals since its service started. Rising: cable, hub or host of the meter; the status says what it saw.",
+        [target(ref_id, _of_meters(each), "time_series", alias) for ref_id, each in zip("AB", columns, strict=True)],
+        "short",
+        _HALF,
+    )
+
+
+def _of_meters(column: Column) -> str:
+    return select([column], "meter_health", [chosen("site", "board")], ("site", "dut", "meter"), "$__interval")
 
 
 def _losses() -> Json:

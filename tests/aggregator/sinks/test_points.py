@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from aggregator.sinks.influx import line
-from aggregator.sinks.points import COUNTERS, Point, fleet_health, operation_energy, power, superseded
+from aggregator.sinks.points import COUNTERS, Point, fleet_health, meter_health, operation_energy, power, superseded
 from errors import ContractError
-from schemas import ServiceStatus
+from schemas import CounterCheck, MeterState, Quantity, ServiceStatus
 from tests.aggregator.conftest import Lab
 from tests.aggregator.sinks.trains import good_result
 
@@ -65,6 +65,41 @@ def test_health_counters_become_fields_and_names_that_are_none_do_not() -> None:
     assert len(fields) == COUNTERS + len(("online", "measuring", "duts", "detail"))
     offline = fleet_health("lab", STATUS.model_copy(update={"state": "offline"}), 7)
     assert (offline.fields["online"], offline.t_ns, offline.tags["service"]) == (0.0, 7, "meter")
+
+
+def test_a_counter_stands_beside_the_integral_of_its_span(lab: Lab) -> None:
+    counter_j = Quantity(value=180.0, u=1.5, u95=3.0)
+    plain = operation_energy(good_result(lab)).fields
+    check = CounterCheck(span_s=60.0, counter_j=counter_j, integral_j=Quantity(value=181.0, u=1.0, u95=2.0))
+    counted = operation_energy(good_result(lab).model_copy(update={"counter": check})).fields
+    alone = check.model_copy(update={"integral_j": None})
+    gap = operation_energy(good_result(lab).model_copy(update={"counter": alone})).fields
+    added = {"counter_j": 180.0, "counter_u_j": 1.5, "counter_s": 60.0}
+    assert counted == {**plain, **added, "counter_integral_j": 181.0}
+    assert gap == {**plain, **added}
+
+
+def test_every_meter_of_a_service_has_its_own_point_with_what_is_known_of_it() -> None:
+    known = MeterState(
+        dut="pi4",
+        meter="m1",
+        model="TC66C",
+        connected=True,
+        samples_per_s=9.9,
+        new_values_per_s=4.5,
+        rejected={"bad_crc": 2, "short": 1},
+        gaps=3,
+    )
+    silent = MeterState(dut="pi1", meter="m2", model="FNB58", connected=False, detail="no data")
+    status = STATUS.model_copy(update={"meters": (known, silent)})
+    first, second = meter_health("lab", status, 7)
+    assert (first.measurement, first.t_ns) == ("meter_health", 7)
+    assert first.tags == {"site": "lab", "dut": "pi4", "meter": "m1"}
+    figures = ("connected", "samples_per_s", "new_values_per_s", "rejected", "gaps", "model")
+    assert [first.fields[name] for name in figures] == [1.0, 9.9, 4.5, 3.0, 3.0, "TC66C"]
+    assert (second.fields["connected"], second.fields["detail"]) == (0.0, "no data")
+    assert not {"samples_per_s", "new_values_per_s", "temperature_c"} & second.fields.keys()
+    assert meter_health("lab", STATUS, 7) == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
