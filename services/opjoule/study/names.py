@@ -19,6 +19,16 @@ OPERATIONS: dict[str, Operation] = {
     "verification": "verify",
     "tls": "handshake",
     "tls handshake": "handshake",
+    "encaps": "encaps",
+    "encapsulation": "encaps",
+    "decaps": "decaps",
+    "decapsulation": "decaps",
+    "derive": "derive",
+    "derivation": "derive",
+    "encrypt": "encrypt",
+    "encryption": "encrypt",
+    "decrypt": "decrypt",
+    "decryption": "decrypt",
 }
 """What a word in a file name or a table means."""
 IDLE = frozenset({"baseline", "idle"})
