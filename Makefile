@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-stack test check schemas bench-study bench-truth bench-outage clean
+.PHONY: help demo demo-stack openssl test test-arm check schemas bench-study bench-truth bench-outage bench-runner clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,8 +13,14 @@ help: ## list the targets
 demo: $(VENV)/.demo ## real OpenSSL operations become joules, for about a minute (power is SIMULATED)
 	@exec $(BIN)/opjoule demo $(ARGS)
 
+openssl: $(VENV)/.demo ## build OpenSSL 3.5 LTS into the user's cache, where every command finds it
+	@exec $(BIN)/python -m runner.openssl.build
+
 test: $(VENV)/.dev ## every test
 	$(BIN)/python -m pytest $(ARGS)
+
+test-arm: $(VENV)/.dev ## the runner's tests on emulated ARM, 32 and 64 bits (ARGS="armhf -- -k lib")
+	@$(BIN)/python -m tests.arm $(ARGS)
 
 check: $(VENV)/.dev ## lint and types
 	$(BIN)/ruff check .
@@ -35,6 +41,9 @@ bench-truth: $(VENV)/.dev ## trains of known energy: bias, coverage of U95, what
 
 bench-outage: $(VENV)/.dev ## InfluxDB away for 10 minutes under 100 boards, broker killed (ARGS=--factor 1: real time)
 	@$(BIN)/python benchmarks/bench_outage.py $(ARGS)
+
+bench-runner: $(VENV)/.dev ## the runner against openssl speed and a shell, its memory, CPU, silence and edges (5 minutes)
+	@$(BIN)/python benchmarks/bench_runner.py $(ARGS)
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
