@@ -1,4 +1,4 @@
-"""`python -m meter`: power readings become sample batches, and none is forgotten before it is journaled."""
+"""`python -m meter`: what power meters say becomes sample batches, and none is forgotten before it is journaled."""
 
 import logging
 import signal
@@ -10,13 +10,15 @@ from bus import MqttBus, Sentry, Spool, SpoolingPublisher
 from clock import ServiceClock
 from configure import load_or_exit, start_logging
 from errors import ContractError, SettingsError
-from meter.service import MeterService, Outlet, Rules
+from meter.outlet import Outlet, Rules
+from meter.service import MeterService
 from meter.settings import MeterSettings
 from meter.sources import SOURCES
 from meter.sources.plan import Planned
 from meter.status import Identity
+from meter.strangers import StrangerWatch
 
-SUMMARY = "Reads a USB power meter, or what stands in for one, and publishes sample batches."
+SUMMARY = "Reads power meters, or what stands in for them, and publishes sample batches."
 CONNECT_TIMEOUT_S = 1.0
 """How long the first samples wait for the broker; after that they are spooled."""
 
@@ -55,7 +57,11 @@ def _run(settings: MeterSettings) -> int:
 def _play(
     settings: MeterSettings, plans: list[Planned], service: MeterService, outlet: Outlet, stop: threading.Event
 ) -> int:
+    complete = True
     try:
+        if settings.is_live:
+            service.serve(plans, _strangers(settings))
+            return 0
         complete = service.play(plans)
         if settings.exit_at_end:
             complete = _confirm(service, outlet.publisher, stop) and complete
@@ -68,6 +74,11 @@ def _play(
     return 0 if complete else 1
 
 
+def _strangers(settings: MeterSettings) -> StrangerWatch | None:
+    """Where meters are told apart, one that is not meant is reported."""
+    return StrangerWatch(settings.entries()) if settings.source in ("auto", "fnirsi") else None
+
+
 def _stop_on_signals() -> threading.Event:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -78,7 +89,8 @@ def _stop_on_signals() -> threading.Event:
 def _open_outlet(settings: MeterSettings, plans: list[Planned]) -> Outlet:
     name = settings.instance_name
     bus = MqttBus(settings.address(), f"opjoule-meter-{settings.site}-{name}")
-    spool = Spool(settings.state_dir / f"meter-{settings.site}-{name}.spool", round(settings.spool_limit_mb * 1e6))
+    limit_bytes = settings.spool_limit_bytes(len(plans))
+    spool = Spool(settings.state_dir / f"meter-{settings.site}-{name}.spool", limit_bytes)
     duts = tuple(sorted({planned.dut for planned in plans}))
     return Outlet(bus, spool, SpoolingPublisher(bus, spool, settings.site, duts, resend_s=settings.resend_s))
 

@@ -6,9 +6,9 @@ the last one of the file promises more. Nothing is filled in: a gap stays a gap,
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from meter.readings import Reading, Stream
+from meter.readings import Counts, Reading, Stream
 from schemas import SampleBatch
 
 VOLTAGE_RANGE_V = (0.0, 30.0)
@@ -35,8 +35,15 @@ class Position:
     watermark_ns: int = 0
     last_ns: int | None = None
     samples: int = 0
-    rejected_frames: int = 0
-    lost_samples: int = 0
+    refused: int = 0
+    """Readings that a source gave and that are implausible or out of order."""
+    counts: Counts = field(default_factory=Counts)
+    """What the sources did not give."""
+
+    @property
+    def rejected_frames(self) -> int:
+        """Frames and readings that were received and not used."""
+        return self.refused + sum(self.counts.rejected.values())
 
 
 class Batcher:
@@ -48,13 +55,21 @@ class Batcher:
         self._live = stream.meter_kind != "recorded"
         self._pending: list[Reading] = []
         self.position = position or Position()
+        self._before = self.position.counts
+        self._new_values_per_s: float | None = None
+        self._dropped_samples = 0
+
+    def note(self, counts: Counts, new_values_per_s: float | None = None, dropped_samples: int = 0) -> None:
+        """What the source did not give since it was made, and how many samples of the stream a full spool dropped."""
+        self.position = replace(self.position, counts=self._before.plus(counts))
+        self._new_values_per_s, self._dropped_samples = new_values_per_s, dropped_samples
 
     def add(self, readings: Sequence[Reading]) -> list[SampleBatch]:
         """Batches that these readings complete."""
         batches: list[SampleBatch] = []
         for reading in readings:
             if not self._accept(reading):
-                self.position = replace(self.position, rejected_frames=self.position.rejected_frames + 1)
+                self.position = replace(self.position, refused=self.position.refused + 1)
                 continue
             if not self._live and self._is_complete():
                 batches += self.flush()
@@ -91,14 +106,8 @@ class Batcher:
             last_ns=reading.t_ns,
             watermark_ns=reading.t_ns + 1,
             samples=self.position.samples + 1,
-            lost_samples=self.position.lost_samples + self._missing_before(reading),
         )
         return True
-
-    def _missing_before(self, reading: Reading) -> int:
-        if not self._live or self.position.last_ns is None:
-            return 0
-        return max(0, round((reading.t_ns - self.position.last_ns) / self._stream.period_ns) - 1)
 
     def _is_complete(self) -> bool:
         span_ns = self._limits.span_ns
@@ -130,8 +139,11 @@ class Batcher:
             voltage_v=_column([reading.voltage_v for reading in readings]),
             current_a=_column([reading.current_a for reading in readings]),
             energy_counter_j=readings[-1].energy_counter_j,
+            counter_resolution_j=stream.counter_resolution_j,
+            new_values_per_s=self._new_values_per_s,
             rejected_frames=position.rejected_frames,
-            lost_samples=position.lost_samples,
+            lost_samples=position.counts.lost_samples + self._dropped_samples,
+            gaps=position.counts.gaps,
         )
 
 

@@ -1,59 +1,31 @@
-"""The loop of the meter: read, batch, hand to the spooling publisher, say how it goes."""
+"""The loop of the meter: take what meters say or recordings hold, hand it on to be published, say how it goes."""
 
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from bus import Bus, Spool, SpoolingPublisher
 from clock import ServiceClock
 from errors import ContractError
-from meter.batching import Batcher, BatchLimits, Position
-from meter.readings import Source, Stream
+from meter.batching import Batcher, Position
+from meter.group import MeterGroup
+from meter.outlet import Outlet, Rules
+from meter.readings import Source
 from meter.sources.plan import Planned
 from meter.status import Identity, StatusBoard
+from meter.strangers import StrangerWatch
 from schemas import SampleBatch
 
 log = logging.getLogger(__name__)
 
+ROUND_S = 0.1
+"""What meters have said is taken so often."""
 READ_TIMEOUT_S = 0.2
-"""How long a read may take: the service stops and tells its status no later."""
+"""How long a read of a recording may take: the service stops and tells its status no later."""
 _RECEIPT_WAIT_S = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How batches are cut and how receipts are waited for."""
-
-    site: str
-    batch_samples: int
-    batch_s: float
-    speed: float
-    unconfirmed_batches: int
-    confirm_timeout_s: float | None
-    """After so long without a receipt waiting for one is given up; None: never."""
-
-    def limits(self, stream: Stream) -> BatchLimits:
-        """Of a live stream the age of a sample counts; a recording is as much faster as its speed, or has no age."""
-        pace = 1.0 if stream.meter_kind != "recorded" else self.speed
-        return BatchLimits(self.batch_samples, round(self.batch_s * pace * 1e9) or None)
-
-    def is_too_long(self, without_receipt_s: float) -> bool:
-        """Whether waiting for a receipt has become pointless."""
-        return self.confirm_timeout_s is not None and without_receipt_s > self.confirm_timeout_s
-
-
-@dataclass(frozen=True, slots=True)
-class Outlet:
-    """Where batches and status go."""
-
-    bus: Bus
-    spool: Spool
-    publisher: SpoolingPublisher
-
-
 class MeterService:
-    """Plays one source after the other and forgets nothing that it read, until `stopping` says so.
+    """Forgets nothing that it read, until `stopping` says so.
 
     `watch` is called in every round and may raise what ends it.
     """
@@ -67,8 +39,7 @@ class MeterService:
         stopping: Callable[[], bool],
         watch: Callable[[], object] = lambda: None,
     ) -> None:
-        self._bus = outlet.bus
-        self._spool = outlet.spool
+        self._outlet = outlet
         self._publisher = outlet.publisher
         self._rules = rules
         self._board = StatusBoard(identity)
@@ -77,13 +48,34 @@ class MeterService:
         self._watch = watch
         self._gave_up = False
         self._positions: dict[tuple[str, str, str, str], Position] = {}
+        self._group = MeterGroup((), rules.limits(recorded=False), outlet)
+        self._strangers: StrangerWatch | None = None
 
     def announce(self) -> None:
         """Say that the service is there, with no data yet; call before connecting, so that the last will is known."""
         self._tell()
 
+    def serve(self, plans: Sequence[Planned], strangers: StrangerWatch | None = None) -> None:
+        """Read all meters at once until stopped; then their last samples are published. A missing one is waited for."""
+        self._group = group = MeterGroup(plans, self._rules.limits(recorded=False), self._outlet)
+        self._strangers = strangers
+        group.start()
+        if strangers is not None:
+            strangers.start()
+        try:
+            while not self._stopping() and not group.is_over:
+                self._step(group)
+                time.sleep(ROUND_S)
+        finally:
+            if strangers is not None:
+                strangers.stop()
+            for name in group.stop():
+                log.warning("meter %s did not let go in time; it is left behind", name)
+        self._step(group)
+        group.flush()
+
     def play(self, plans: Sequence[Planned]) -> bool:
-        """Read every source to its end. False when one could not be opened; each such is one line in the log."""
+        """Read every recording to its end. False when one could not be opened; each such is one line in the log."""
         complete = True
         for planned in plans:
             if self._stopping() or self._gave_up:
@@ -118,50 +110,65 @@ class MeterService:
 
     def say_goodbye(self) -> None:
         """The status becomes offline."""
-        self._bus.set_status(self._rules.site, self._board.offline(self._health()))
+        self._outlet.bus.set_status(self._rules.site, self._board.offline(self._health()))
+
+    def _step(self, group: MeterGroup) -> None:
+        group.step(self._clock.now_ns(), time.monotonic(), self._board)
+        if self._strangers is not None:
+            self._strangers.nodes_in_use = group.nodes
+        self._publisher.step()
+        self._tell()
 
     def _read_all(self, source: Source) -> None:
         stream = source.stream
-        batcher = Batcher(stream, self._rules.limits(stream), self._positions.get(stream.key))
-        refused_before = batcher.position.rejected_frames
+        batcher = Batcher(stream, self._rules.limits(recorded=True), self._positions.get(stream.key))
+        refused_before = batcher.position.refused
         ended = False
         while not ended and not self._stopping():
             samples = batcher.position.samples
             readings = source.read(READ_TIMEOUT_S)
             ended = readings is None
+            batcher.note(source.counts, source.health.new_values_hz, self._outlet.dropped_samples(stream))
             self._publish(batcher.finish_file() if readings is None else batcher.add(readings))
-            if stream.meter_kind != "recorded":
-                self._publish(batcher.expire(self._clock.now_ns()))
             if batcher.position.samples > samples:
                 self._board.saw_sample(stream.dut, time.monotonic())
             self._positions[stream.key] = batcher.position
             self._publisher.step()
             self._tell()
-            if stream.meter_kind == "recorded" and self._rules.speed == 0:
+            if self._rules.speed == 0:
                 ended = not self.confirm(self._rules.unconfirmed_batches) or ended
-        if stream.meter_kind != "recorded":  # a recording played again must be cut into the same batches
-            self._publish(batcher.flush())
-            self._positions[stream.key] = batcher.position
-        refused = batcher.position.rejected_frames - refused_before
+        source.close()
+        refused = batcher.position.refused - refused_before
         if refused:
             log.warning("meter %s at %s: %d implausible or late readings refused", stream.meter, stream.dut, refused)
 
     def _publish(self, batches: Sequence[SampleBatch]) -> None:
-        for batch in batches:
-            self._publisher.put(batch)
+        self._outlet.publish(batches)
 
     def _tell(self) -> None:
         self._watch()
-        now_s = time.monotonic()
-        if self._board.is_due(now_s):
-            samples = sum(position.samples for position in self._positions.values())
-            self._bus.set_status(self._rules.site, self._board.tell(now_s, samples, self._health()))
+        now_s, now_ns = time.monotonic(), self._clock.now_ns()
+        remark = self._strangers.remark if self._strangers is not None else ""
+        news = (self._group.news(now_ns), remark)
+        if not self._board.is_due(now_s, news):
+            return
+        samples = self._group.samples + sum(position.samples for position in self._positions.values())
+        status = self._board.tell(now_s, samples, self._health(), self._group.states(now_ns), remark, news)
+        self._outlet.bus.set_status(self._rules.site, status)
 
     def _health(self) -> dict[str, float]:
+        counters = self._group.counters(self._clock.now_ns())
         positions = self._positions.values()
         return {
-            "rejected_frames": sum(position.rejected_frames for position in positions),
-            "lost_samples": sum(position.lost_samples for position in positions) + self._spool.lost_samples,
+            **counters,
+            "rejected_frames": counters["rejected_frames"] + sum(each.rejected_frames for each in positions),
+            "lost_samples": sum(
+                [
+                    counters["lost_samples"],
+                    self._outlet.spool.lost_samples,
+                    *(each.counts.lost_samples for each in positions),
+                ]
+            ),
             "spool_depth": self._publisher.pending,
-            "lost_batches": self._spool.lost_batches,
+            "lost_batches": self._outlet.spool.lost_batches,
         }

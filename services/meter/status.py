@@ -1,15 +1,16 @@
 """What the meter says of itself, and when. Pure: the moment comes as an argument."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clock import rfc3339
-from schemas import ServiceStatus
+from schemas import MeterState, ServiceStatus
 
 FRESH_S = 2.0
 """A meter is online for a DUT only while a valid sample is younger (DESIGN.md 2)."""
 REPEAT_S = 10.0
 """The status goes out at least so often, for its counters."""
+_MOST_DETAIL = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +31,54 @@ class StatusBoard:
         self._identity = identity
         self._seen_s: dict[str, float] = {}
         self._told_duts: tuple[str, ...] | None = None
+        self._told_news: object = None
         self._told_s = 0.0
         self._told_samples = 0
 
-    def saw_sample(self, dut: str, now_s: float) -> None:
-        """A valid sample of a DUT came at this moment of the monotonic clock."""
-        self._seen_s[dut] = now_s
+    def saw_sample(self, dut: str, taken_s: float) -> None:
+        """A valid sample of a DUT was taken at this moment of the monotonic clock."""
+        self._seen_s[dut] = max(taken_s, self._seen_s.get(dut, taken_s))
 
-    def is_due(self, now_s: float) -> bool:
-        """Whether the status must go out: something other than a counter changed, or it is time."""
-        return self._fresh(now_s) != self._told_duts or now_s - self._told_s >= REPEAT_S
+    def is_due(self, now_s: float, news: object = None) -> bool:
+        """Whether the status must go out: something other than a counter changed, or it is time.
 
-    def tell(self, now_s: float, samples: int, health: Mapping[str, float]) -> ServiceStatus:
+        `news` is what is not equal to before when a meter comes, goes or is in trouble.
+        """
+        is_changed = self._fresh(now_s) != self._told_duts or news != self._told_news
+        return is_changed or now_s - self._told_s >= REPEAT_S
+
+    def tell(
+        self,
+        now_s: float,
+        samples: int,
+        health: Mapping[str, float],
+        meters: Sequence[MeterState] = (),
+        remark: str = "",
+        news: object = None,
+    ) -> ServiceStatus:
         """The status at this moment; `samples` is the total so far, `health` the counters that stand beside it."""
         duts = self._fresh(now_s)
         since_s = now_s - self._told_s
         rate = (samples - self._told_samples) / since_s if self._told_duts is not None and since_s > 0 else 0.0
-        self._told_duts, self._told_s, self._told_samples = duts, now_s, samples
-        return self._status("online", duts, "" if duts else "no data", {"samples_per_s": rate, **health})
+        self._told_duts, self._told_s, self._told_samples, self._told_news = duts, now_s, samples, news
+        detail = _detail(duts, meters, remark)
+        return self._status("online", duts, detail, {"samples_per_s": rate, **health}, meters)
 
     def offline(self, health: Mapping[str, float]) -> ServiceStatus:
         """The last status of a service that stops."""
-        return self._status("offline", (), "stopped", {"samples_per_s": 0.0, **health})
+        return self._status("offline", (), "stopped", {"samples_per_s": 0.0, **health}, ())
 
     def _fresh(self, now_s: float) -> tuple[str, ...]:
         return tuple(sorted(dut for dut, seen_s in self._seen_s.items() if now_s - seen_s < FRESH_S))
 
-    def _status(self, state: str, duts: tuple[str, ...], detail: str, health: Mapping[str, float]) -> ServiceStatus:
+    def _status(
+        self,
+        state: str,
+        duts: tuple[str, ...],
+        detail: str,
+        health: Mapping[str, float],
+        meters: Sequence[MeterState],
+    ) -> ServiceStatus:
         return ServiceStatus.model_validate(
             {
                 "service": "meter",
@@ -68,5 +90,13 @@ class StatusBoard:
                 "duts": duts,
                 "detail": detail,
                 "health": {**health, **self._identity.constants},
+                "meters": tuple(meters),
             }
         )
+
+
+def _detail(duts: Sequence[str], meters: Sequence[MeterState], remark: str) -> str:
+    """What is wrong, in one line; every meter in trouble is named."""
+    troubles = [f"{each.meter} of {each.dut}: {each.detail}" for each in meters if each.detail]
+    parts = [*([] if duts else ["no data"]), *troubles, *([remark] if remark else [])]
+    return "; ".join(parts)[:_MOST_DETAIL]

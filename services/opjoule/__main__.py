@@ -28,9 +28,15 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "demo": Subcommand(
         "opjoule.demo", "all", "real OpenSSL operations become joules, for about a minute (SIMULATED power)"
     ),
+    "run": Subcommand(
+        "opjoule.run", "demo", "measure: times on this machine, or energy on boards; campaigns and plans"
+    ),
     "study": Subcommand("opjoule.study", "all", "recompute a published study from its recordings, figure by figure"),
     "results": Subcommand("opjoule.results", "aggregator", "what the journal holds, as table, CSV or JSON"),
     "watch": Subcommand("opjoule.watch", "demo", "power, segments and results of the boards, live in the terminal"),
+    "meter": Subcommand(
+        "opjoule.meter", "meter", "which meters are plugged in, whether one works, and recordings of one"
+    ),
     "schemas": Subcommand(
         "opjoule.schema_export", "dev", "write the JSON Schema files and the AsyncAPI document, or check them"
     ),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meter.batching import Batcher, BatchLimits, Position
-from meter.readings import Reading, Stream
+from meter.readings import Counts, Reading, Stream
 from schemas import SampleBatch
 
 PERIOD_NS = 10_000_000
@@ -106,24 +106,38 @@ def test_a_reading_that_is_not_later_than_the_one_before_is_refused() -> None:
     assert batch.rejected_frames == 3
 
 
-def test_a_gap_stays_a_gap_and_is_counted() -> None:
+def test_a_gap_stays_a_gap_and_is_counted_as_the_source_found_it() -> None:
     batcher = Batcher(LIVE, TEN)
+    batcher.note(Counts(rejected={"bad_crc": 2}, lost_samples=3, gaps=1), new_values_per_s=25.0, dropped_samples=100)
     batcher.add([*grid(3), *grid(2, first=6)])
     (batch,) = batcher.flush()
     assert batch.offset_us == (0, 10_000, 20_000, 60_000, 70_000)
-    assert batch.lost_samples == 3
+    assert (batch.lost_samples, batch.gaps, batch.rejected_frames, batch.new_values_per_s) == (103, 1, 2, 25.0)
 
 
-def test_jitter_is_no_gap() -> None:
+def test_a_meter_that_is_slower_than_its_nominal_period_loses_nothing() -> None:
     batcher = Batcher(LIVE, TEN)
-    batcher.add([Reading(START_NS + k * PERIOD_NS + (4_000_000 if k % 2 else 0), 1.0) for k in range(9)])
-    assert batcher.position.lost_samples == 0
+    batcher.add([Reading(START_NS + k * 2 * PERIOD_NS, 1.0) for k in range(9)])
+    (batch,) = batcher.flush()
+    assert (batch.lost_samples, batch.gaps) == (0, 0)
 
 
-def test_a_gap_in_a_recording_is_not_counted_as_lost() -> None:
-    batcher = Batcher(RECORDED, TEN)
-    batcher.add([*grid(1), *grid(1, first=5)])
-    assert batcher.position.lost_samples == 0
+def test_the_counts_of_a_second_source_of_a_stream_come_on_top() -> None:
+    first = Batcher(RECORDED, TEN)
+    first.note(Counts(rejected={"bad_crc": 2}, lost_samples=4, gaps=1))
+    first.add([*grid(4), Reading(0, 1.0)])
+    first.finish_file()
+    second = Batcher(RECORDED, TEN, first.position)
+    second.note(Counts(rejected={"bad_crc": 1, "implausible": 1}, lost_samples=40, gaps=2))
+    second.add(grid(3, first=5))
+    (batch,) = second.finish_file()
+    assert (batch.rejected_frames, batch.lost_samples, batch.gaps) == (5, 44, 3)
+
+
+def test_the_step_of_the_energy_counter_stands_beside_it() -> None:
+    batcher = Batcher(replace(LIVE, counter_resolution_j=3.6), BatchLimits(1, None))
+    (batch,) = batcher.add([replace(grid(1)[0], energy_counter_j=7.2)])
+    assert (batch.energy_counter_j, batch.counter_resolution_j) == (7.2, 3.6)
 
 
 def test_a_batch_leaves_when_it_is_full() -> None:

@@ -143,6 +143,41 @@ def test_a_damaged_file_gives_a_recording_or_a_contract_error(rubbish: bytes, st
     assert len(recording.t_s) == len(recording.power_w) >= 1
 
 
+@st.composite
+def synthetic_files(draw: st.DrawFn) -> tuple[bytes, list[int], list[list[float]], int]:
+    """A file of several channels, some with extremes and some without, its channel types, rows and first data byte."""
+    kinds = draw(st.permutations([4, *draw(st.sets(st.sampled_from([0, 1, 2, 3, 5, 6, 9])))]))
+    flagged = draw(st.lists(st.booleans(), min_size=len(kinds), max_size=len(kinds)))
+    row = st.lists(st.floats(-10, 250, width=32), min_size=len(kinds), max_size=len(kinds))
+    rows = draw(st.lists(row, min_size=1, max_size=20))
+    data = pack("<diiih", 25.0, 50, 0, 5, len(kinds))
+    for kind, has_extremes, column in zip(kinds, flagged, zip(*rows, strict=True), strict=True):
+        data += pack("<h4sB", kind, b"\xff\x55\xff\xff", has_extremes)
+        data += pack("<dd", max(column), min(column)) if has_extremes else b""
+    data += pack("<i", len(rows))
+    begin = len(data)
+    for number, values in enumerate(rows):
+        data += pack(f"<{1 + len(kinds)}d", number * 0.04, *values)
+    return data, kinds, rows, begin
+
+
+@given(synthetic_files(), st.floats(0, 1))
+def test_files_of_any_channels_flags_and_cuts_give_their_whole_rows(
+    file: tuple[bytes, list[int], list[list[float]], int], kept: float
+) -> None:
+    data, kinds, rows, begin = file
+    row_bytes = 8 * (1 + len(kinds))
+    length = begin + row_bytes + round(kept * (len(data) - begin - row_bytes))
+    recording = cfn.decode(data[:length])
+    whole = (length - begin) // row_bytes
+    assert list(recording.power_w) == [row[kinds.index(4)] for row in rows[:whole]]
+    assert list(recording.t_s) == [number * 0.04 for number in range(whole)]
+    assert recording.flags == (("truncated",) if length < len(data) else ())
+    if 6 in kinds:
+        assert recording.energy_j is not None
+        assert list(recording.energy_j) == [row[kinds.index(6)] * 3600 for row in rows[:whole]]
+
+
 @pytest.mark.recordings
 def test_every_real_recording_decodes_without_a_flag(recordings: Path) -> None:
     files = sorted(recordings.glob("*/*.cfn"))

@@ -11,12 +11,15 @@ import pytest
 
 from clock import ServiceClock
 from errors import SettingsError
+from meter.devices.power import CpuPower, Noise, PowerModel
 from meter.readings import Stream
-from meter.sources.simulated import PowerModel, SimulatedSource
+from meter.sources.simulated import MODEL, SimulatedSource
 from meter.transports.cpu_time import MachineCpuTime, ProcessCpuTime, cpu_time_of
 
 PROC = Path("/proc")
 DEADLINE_S = 60.0
+MARGIN_NS = 100_000_000
+"""A little more than a report and the sample before it take."""
 WORKER = r"""
 import os, subprocess, sys, threading, time
 PYTHON = [sys.executable, "-S", "-c"]
@@ -82,10 +85,19 @@ def worker() -> Iterator[Worker]:
     worker.kill()
 
 
-def meter(pid: int) -> SimulatedSource:
-    clock = ServiceClock()
-    stream = Stream("lab", "pi4", "m1", "simulated", "simulated", clock.timeline_id, clock.host_clock, 10_000_000)
-    return SimulatedSource(stream, cpu_time_of(pid), PowerModel(2.0, 3.0, 0.0), 1, clock)
+CLOCK = ServiceClock()
+
+
+@pytest.fixture
+def source(worker: Worker) -> Iterator[SimulatedSource]:
+    """A simulated meter of the worker, already streaming: 2 W and 3 W per CPU second per second."""
+    stream = Stream("lab", "pi4", "m1", MODEL, "simulated", CLOCK.timeline_id, CLOCK.host_clock, 10_000_000)
+    noise = Noise(0.0, 0.01, 1)
+    power = CpuPower(cpu_time_of(worker.pid), PowerModel(2.0, 3.0, 0.0), noise, time.monotonic_ns)
+    source = SimulatedSource(stream, power, CLOCK)
+    wait_until(lambda: bool(source.read(0.1)))
+    yield source
+    source.close()
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -97,17 +109,17 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def energy_while(worker: Worker, source: SimulatedSource, statement: str) -> float:
     """Integral of power above idle, from before the statement until after its end."""
-    readings = source.read(0.05) or []
-    last_ns = readings[-1].t_ns
+    last_ns = CLOCK.now_ns()
     worker.start(statement)
-    energy_j, done = 0.0, False
+    energy_j, done_ns = 0.0, None
     deadline_s = time.monotonic() + DEADLINE_S
-    while not done:
+    while done_ns is None or last_ns < done_ns + MARGIN_NS:
         assert time.monotonic() < deadline_s
-        done = worker.is_done()
+        if done_ns is None and worker.is_done():
+            done_ns = CLOCK.now_ns()
         for reading in source.read(0.1) or []:
-            energy_j += (reading.power_w - 2.0) * (reading.t_ns - last_ns) / 1e9
-            last_ns = reading.t_ns
+            energy_j += (reading.power_w - 2.0) * max(0, reading.t_ns - last_ns) / 1e9
+            last_ns = max(last_ns, reading.t_ns)
     return energy_j
 
 
@@ -124,9 +136,8 @@ def energy_while(worker: Worker, source: SimulatedSource, statement: str) -> flo
     ],
 )
 def test_energy_above_idle_is_watts_times_the_cpu_time_that_the_processes_report(
-    worker: Worker, statement: str
+    worker: Worker, source: SimulatedSource, statement: str
 ) -> None:
-    source = meter(worker.pid)
     worker.start("pass")
     before_s = worker.cpu_s()
     energy_j = energy_while(worker, source, statement)

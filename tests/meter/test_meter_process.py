@@ -3,20 +3,17 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bus import BrokerAddress, MqttBus, Spool
+from bus import Spool
 from opjoule.local_broker import LocalBroker
-from schemas import Journaled, SampleBatch, SeqRange, ServiceStatus, topic_filter
+from tests.meter.process_rig import DEADLINE_S, Listener, end_of, start
 
 pytestmark = pytest.mark.processes
-DEADLINE_S = 30.0
 SIMULATED = ["--source", "simulated", "--dut", "pi4", "--meter", "m1"]
 
 
@@ -25,52 +22,6 @@ def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker for this module."""
     with LocalBroker(tmp_path_factory.mktemp("broker")) as broker:
         yield broker.url
-
-
-class Listener:
-    """Collects what the meter publishes at one site, and confirms batches when asked to."""
-
-    def __init__(self, url: str, site: str, confirm: bool = False) -> None:
-        self._bus = MqttBus(BrokerAddress.parse(url), f"listener-{site}")
-        self._bus.subscribe([topic_filter("status", site), topic_filter("samples", site)])
-        assert self._bus.connect(DEADLINE_S)
-        self._confirm = confirm
-        self.statuses: list[ServiceStatus] = []
-        self.batches: list[SampleBatch] = []
-
-    def listen(self) -> None:
-        for message in self._bus.receive(0.05):
-            if message.topic.endswith("/status"):
-                self.statuses.append(ServiceStatus.model_validate_json(message.payload))
-                continue
-            batch = SampleBatch.model_validate_json(message.payload)
-            self.batches.append(batch)
-            if self._confirm:
-                span = SeqRange(meter=batch.meter, timeline_id=batch.timeline_id, first=batch.seq, last=batch.seq)
-                receipt = Journaled(site=batch.site, dut=batch.dut, ranges=(span,))
-                self._bus.publish("journaled", batch.site, receipt, dut=batch.dut)
-
-    def listen_until(self, condition: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < deadline_s, "waited too long"
-            self.listen()
-
-    def close(self) -> None:
-        self._bus.disconnect()
-
-
-def start(folder: Path, url: str, site: str, *arguments: str) -> subprocess.Popen[str]:
-    common = ["--broker-url", url, "--site", site, "--state-dir", str(folder)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPJOULE_")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "meter", *common, *arguments], stderr=subprocess.PIPE, text=True, env=environment
-    )
-
-
-def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, errors = process.communicate(timeout=DEADLINE_S)
-    return process.returncode, errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -96,14 +47,25 @@ def test_a_signal_ends_it_quickly_and_leaves_an_offline_status(
     assert late.statuses[0].health["simulated_seed"] == 1.0
 
 
-def test_a_kill_leaves_an_offline_status_too(tmp_path: Path, broker_url: str) -> None:
+def test_a_kill_leaves_an_offline_status_too_and_the_next_start_is_a_new_timeline(
+    tmp_path: Path, broker_url: str
+) -> None:
     listener = Listener(broker_url, "killed")
     process = start(tmp_path, broker_url, "killed", *SIMULATED)
     listener.listen_until(lambda: bool(listener.batches))
     process.kill()
     end_of(process)
     listener.listen_until(lambda: listener.statuses[-1].state == "offline")
+    seen = len(listener.batches)
+    again = start(tmp_path, broker_url, "killed", *SIMULATED)
+    first = listener.batches[0].timeline_id
+    listener.listen_until(lambda: any(batch.timeline_id != first for batch in listener.batches[seen:]))
+    again.terminate()
+    end_of(again)
     listener.close()
+    begun = next(batch for batch in listener.batches[seen:] if batch.timeline_id != first)
+    assert begun.seq == 0
+    assert begun.rejected_frames >= 2  # the first reports after opening may be stale
 
 
 def test_simulated_samples_carry_the_clock_of_the_host_and_say_simulated(tmp_path: Path, broker_url: str) -> None:
@@ -114,7 +76,7 @@ def test_simulated_samples_carry_the_clock_of_the_host_and_say_simulated(tmp_pat
     end_of(process)
     listener.close()
     batch = listener.batches[0]
-    assert (batch.meter_kind, batch.meter_model) == ("simulated", "simulated")
+    assert (batch.meter_kind, batch.meter_model) == ("simulated", "FNB58 (simulated)")
     assert batch.host_clock is not None
     assert abs(batch.start_ns - time.time_ns()) < 60e9
     assert batch.voltage_v is not None

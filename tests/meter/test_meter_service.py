@@ -1,97 +1,17 @@
 """The loop of the meter on a bus in memory: what is played arrives whole, and its status tells the truth."""
 
 import json
-import math
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from bus import MemoryBroker, MemoryBus, Spool, SpoolingPublisher
-from clock import ServiceClock
-from errors import ContractError
-from meter.readings import Reading, Stream
-from meter.service import MeterService, Outlet, Rules
 from meter.settings import MeterSettings
 from meter.sources import SOURCES
 from meter.sources.plan import Planned
 from meter.sources.recording import read_recording
-from meter.status import Identity
-from schemas import Journaled, SampleBatch, SeqRange, ServiceStatus, parse_topic, topic_filter
-
-START_NS = 1_775_827_500_000_000_000
-CLOCK = ServiceClock()
-
-
-class Journal:
-    """Stands in for the aggregator: keeps every batch once and sends receipts."""
-
-    def __init__(self, broker: MemoryBroker) -> None:
-        self._bus = MemoryBus(broker, "journal")
-        self._bus.subscribe([topic_filter("samples"), topic_filter("status")])
-        self._bus.connect(0.0)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.batches: dict[tuple[str, str, str, str, int], SampleBatch] = {}
-        self.statuses: list[ServiceStatus] = []
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            for message in self._bus.receive(0.02):
-                address = parse_topic(message.topic)
-                if address is not None and address.kind == "status":
-                    self.statuses.append(ServiceStatus.model_validate_json(message.payload))
-                else:
-                    self._keep(SampleBatch.model_validate_json(message.payload))
-
-    def _keep(self, batch: SampleBatch) -> None:
-        self.batches[*batch.stream, batch.seq] = batch
-        span = SeqRange(meter=batch.meter, timeline_id=batch.timeline_id, first=batch.seq, last=batch.seq)
-        self._bus.publish(
-            "journaled", batch.site, Journaled(site=batch.site, dut=batch.dut, ranges=(span,)), dut=batch.dut
-        )
-
-    def of(self, dut: str) -> list[SampleBatch]:
-        return sorted((batch for batch in self.batches.values() if batch.dut == dut), key=lambda batch: batch.seq)
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        self._thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            self._thread.join()
-
-
-class Rig:
-    """A meter service on a memory bus."""
-
-    def __init__(self, duts: Sequence[str], **rules: object) -> None:
-        self.broker = MemoryBroker()
-        self.journal = Journal(self.broker)
-        self.bus = MemoryBus(self.broker, "meter")
-        self.stop = threading.Event()
-        spool = Spool(None, 10**8)
-        publisher = SpoolingPublisher(self.bus, spool, "lab", duts)
-        given = {
-            "batch_samples": 100,
-            "batch_s": 1.0,
-            "speed": 0.0,
-            "unconfirmed_batches": 5,
-            "confirm_timeout_s": 10.0,
-        }
-        self.service = MeterService(
-            Outlet(self.bus, spool, publisher),
-            Rules(site="lab", **{**given, **rules}),  # type: ignore[arg-type]
-            Identity("m1", "0.1.0", START_NS),
-            CLOCK,
-            self.stop.is_set,
-        )
-        self.service.announce()
-        self.bus.connect(0.0)
+from schemas import SampleBatch
+from tests.meter.rig import CLOCK, START_NS, Rig
 
 
 def write_csv(path: Path, power_w: Sequence[float]) -> None:
@@ -200,59 +120,3 @@ def test_a_lost_broker_costs_no_batch(tmp_path: Path) -> None:
     with rig.journal.at_work():
         assert rig.service.confirm()
     assert [batch.seq for batch in rig.journal.of("pi1")] == list(range(50))
-
-
-class Script:
-    """A live source that gives what it is told, one list per read, and then stops the service."""
-
-    def __init__(self, reads: list[list[Reading]], stop: threading.Event) -> None:
-        self.stream = Stream("lab", "pi4", "m1", "FNB58", "measured", CLOCK.timeline_id, CLOCK.host_clock, 10_000_000)
-        self._reads = iter(reads)
-        self._stop = stop
-
-    def read(self, timeout_s: float) -> list[Reading] | None:
-        readings = next(self._reads, None)
-        if readings is None:
-            self._stop.set()
-        return readings or []
-
-
-def test_stopping_sends_the_unfinished_batch_of_a_live_source() -> None:
-    rig = Rig(["pi4"])
-    now_ns = CLOCK.now_ns()
-    script = Script([[Reading(now_ns, 2.0)], [Reading(now_ns + 10_000_000, 2.5)]], rig.stop)
-    with rig.journal.at_work():
-        assert rig.service.play([Planned("pi4", lambda: script)])
-        rig.stop.clear()
-        assert rig.service.confirm()
-    (batch,) = rig.journal.of("pi4")
-    assert batch.power_w == (2.0, 2.5)
-    assert batch.host_clock == CLOCK.host_clock
-
-
-def test_the_status_names_the_dut_once_it_has_data_and_ends_offline() -> None:
-    rig = Rig(["pi4"])
-    script = Script([[], [Reading(CLOCK.now_ns(), 2.0)], [Reading(CLOCK.now_ns(), math.nan)]], rig.stop)
-    rig.service.play([Planned("pi4", lambda: script)])
-    rig.service.say_goodbye()
-    statuses = [
-        ServiceStatus.model_validate_json(each.payload)
-        for each in rig.broker.published
-        if each.topic == "opjoule/v1/lab/services/meter/m1/status"
-    ]
-    assert [(status.state, status.duts, status.detail) for status in statuses] == [
-        ("online", (), "no data"),
-        ("online", ("pi4",), ""),
-        ("offline", (), "stopped"),
-    ]
-    assert statuses[-1].health["rejected_frames"] == 1
-    assert statuses[-1].health["spool_depth"] == 1
-
-
-def test_a_source_that_cannot_be_opened_leaves_a_line_and_no_data(caplog: pytest.LogCaptureFixture) -> None:
-    def fail() -> Script:
-        raise ContractError("meter m1: speaks no known protocol")
-
-    rig = Rig(["pi4"])
-    assert not rig.service.play([Planned("pi4", fail)])
-    assert "meter m1: speaks no known protocol" in caplog.text

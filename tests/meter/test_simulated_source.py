@@ -1,112 +1,146 @@
-"""The simulated meter: power from CPU time, on a grid, with noise from a seed."""
+"""The simulated meter as the service runs it: a thread, a socket, and the reader of a real FNB58."""
 
-import statistics
-from collections.abc import Callable
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Protocol, get_args
+from typing import get_args
 
 import pytest
 
 from clock import ServiceClock
 from errors import SettingsError
+from meter.devices.faults import Faults
+from meter.devices.fnb58 import Fnb58, Setup
+from meter.devices.port import Port
+from meter.devices.power import Measured, Power, constant
+from meter.protocols.fnirsi import Command, command
 from meter.readings import Reading, Stream
 from meter.settings import MeterSettings
 from meter.sources import SOURCES
-from meter.sources.pacing import Pacing
-from meter.sources.simulated import VOLTAGE_V, Noise, PowerModel, SimulatedSource
+from meter.sources.fnirsi_intake import AFTER_OPENING
+from meter.sources.simulated import MODEL, SimulatedSource
 
-PERIOD_NS = 10_000_000
-CLOCK = ServiceClock(wall_minus_monotonic_ns=10**18, timeline_id="t1", boot_id="b1")
-STREAM = Stream("lab", "pi4", "m1", "simulated", "simulated", "t1", CLOCK.host_clock, PERIOD_NS)
-QUIET = PowerModel(idle_w=2.0, watts_per_cpu_s=1.5, noise_w=0.0)
-
-
-class Clock(Protocol):
-    now_ns: int
-
-    def monotonic_ns(self) -> int: ...
-
-    def sleep(self, duration_s: float) -> None: ...
+DEADLINE_S = 20.0
+CLOCK = ServiceClock()
+FAST = Stream("lab", "pi4", "m1", MODEL, "simulated", CLOCK.timeline_id, CLOCK.host_clock, 1_000_000)
+"""1000 samples/s: what takes a real meter a minute takes it 6 s."""
 
 
-def source_on(
-    clock: Clock, cpu_time_ns: Callable[[], int], model: PowerModel = QUIET, seed: int = 1
-) -> SimulatedSource:
-    return SimulatedSource(STREAM, cpu_time_ns, model, seed, CLOCK, Pacing(clock.monotonic_ns, clock.sleep))
+def simulated_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "simulated FNB58"]
 
 
-def read_for(source: SimulatedSource, calls: int) -> list[Reading]:
-    return [reading for _ in range(calls) for reading in source.read(0.2) or []]
+@pytest.fixture
+def make_source() -> Iterator[Callable[[Power], SimulatedSource]]:
+    """Makes sources, and closes them."""
+    made: list[SimulatedSource] = []
+
+    def make(power: Power) -> SimulatedSource:
+        made.append(SimulatedSource(FAST, power, CLOCK))
+        return made[-1]
+
+    yield make
+    for source in made:
+        source.close()
+    assert simulated_threads() == []
 
 
-def test_samples_stand_on_the_grid_without_drift(fake_time: Clock) -> None:
-    start_ns = fake_time.now_ns
-    readings = read_for(source_on(fake_time, lambda: 0), 50)
-    assert [reading.t_ns - CLOCK.at_ns(start_ns) for reading in readings] == [
-        (k + 1) * PERIOD_NS for k in range(len(readings))
-    ]
-    assert len(readings) == 1000
+def read_at_least(source: SimulatedSource, count: int) -> list[Reading]:
+    readings: list[Reading] = []
+    end_s = time.monotonic() + DEADLINE_S
+    while len(readings) < count:
+        assert time.monotonic() < end_s, f"{len(readings)} readings, {source.counts}, {source.health}"
+        readings += source.read(0.2) or []
+    return readings
 
 
-def test_a_busy_cpu_costs_watts_per_cpu_second(fake_time: Clock) -> None:
-    readings = read_for(source_on(fake_time, lambda: fake_time.now_ns // 2), 5)
-    assert [reading.power_w for reading in readings] == pytest.approx([2.0 + 1.5 / 2] * 100)
+def test_samples_increase_at_the_rate_that_was_set(make_source: Callable[[Power], SimulatedSource]) -> None:
+    before_ns = CLOCK.now_ns()
+    source = make_source(constant(2.5))
+    readings = read_at_least(source, 2000)
+    times_ns = [reading.t_ns for reading in readings]
+    assert all(before < after for before, after in pairwise(times_ns))
+    assert (times_ns[-1] - times_ns[0]) / (len(times_ns) - 1) == pytest.approx(1_000_000, rel=0.05)
+    assert before_ns < times_ns[0] < times_ns[-1] <= CLOCK.now_ns()
 
 
-def test_voltage_times_current_is_power(fake_time: Clock) -> None:
-    noisy = PowerModel(2.0, 1.5, 0.05)
-    for reading in read_for(source_on(fake_time, lambda: 0, noisy), 5):
-        assert reading.voltage_v == VOLTAGE_V
+def test_power_is_the_product_of_the_voltage_and_current_of_a_report(
+    make_source: Callable[[Power], SimulatedSource],
+) -> None:
+    for reading in read_at_least(make_source(constant(2.5)), 100):
+        assert reading.voltage_v == 5.1
         assert reading.current_a is not None
-        assert VOLTAGE_V * reading.current_a == pytest.approx(reading.power_w)
+        assert reading.power_w == pytest.approx(5.1 * reading.current_a)
 
 
-def test_a_late_sample_carries_its_true_time_and_all_the_cpu_time_until_then(fake_time: Clock) -> None:
-    delays_ns = iter([0, 0, 37_000_000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
-    start_ns = fake_time.now_ns
-
-    def cpu_time_ns() -> int:
-        return fake_time.now_ns
-
-    def sleep(duration_s: float) -> None:
-        fake_time.now_ns += round(duration_s * 1e9) + next(delays_ns)
-
-    source = SimulatedSource(STREAM, cpu_time_ns, QUIET, 1, CLOCK, Pacing(fake_time.monotonic_ns, sleep))
-    readings = source.read(0.1) or []
-    assert [(reading.t_ns - CLOCK.at_ns(start_ns)) / 1e6 for reading in readings] == [10, 20, 67, 80, 90, 100]
-    assert [reading.power_w for reading in readings] == pytest.approx([3.5] * 6)
+def test_it_is_as_healthy_as_a_real_meter_and_says_what_it_dropped(
+    make_source: Callable[[Power], SimulatedSource],
+) -> None:
+    source = make_source(constant(2.5))
+    read_at_least(source, 100)
+    assert source.counts.rejected == {"after_opening": AFTER_OPENING}
+    health = source.health
+    assert (health.connected, health.model, health.firmware, health.temperature_c) == (True, MODEL, "1.11", 27.3)
 
 
-def test_two_samples_are_never_closer_than_half_a_period(fake_time: Clock) -> None:
-    delays_ns = iter([k * 731_000 % 23_000_000 for k in range(10_000)])
-
-    def sleep(duration_s: float) -> None:
-        fake_time.now_ns += round(duration_s * 1e9) + next(delays_ns)
-
-    source = SimulatedSource(STREAM, lambda: 0, QUIET, 1, CLOCK, Pacing(fake_time.monotonic_ns, sleep))
-    times_ns = [reading.t_ns for reading in read_for(source, 100)]
-    assert min(b - a for a, b in pairwise(times_ns)) >= PERIOD_NS / 2
+def test_it_ends_at_once_and_leaves_no_thread(make_source: Callable[[Power], SimulatedSource]) -> None:
+    source = make_source(constant(2.5))
+    read_at_least(source, 100)
+    begin_s = time.monotonic()
+    source.close()
+    assert time.monotonic() - begin_s < 1.0
+    assert simulated_threads() == []
 
 
-def test_the_same_seed_gives_the_same_noise_and_another_seed_another(fake_time: Clock) -> None:
-    noisy = PowerModel(2.0, 1.5, 0.05)
-    first, again, other = (
-        [reading.power_w for reading in read_for(source_on(fake_time, lambda: 0, noisy, seed), 2)] for seed in (7, 7, 8)
+def test_a_port_gives_its_meter_to_whoever_opened_it_last() -> None:
+    port = Port(
+        Fnb58(constant(2.5), Setup(sample_period_ns=1_000_000, keep_alive="never"), Faults(already_streaming=True))
     )
-    assert first == again
-    assert first != other
+    with pytest.raises(OSError, match="no simulated meter is plugged in"):
+        port.open()
+    port.plug_in()
+    first = port.open()
+    assert first.read(DEADLINE_S)
+    second = port.open()
+    assert second.read(DEADLINE_S)
+    with pytest.raises(OSError, match="closed"):
+        drain(first.read)
+    first.close()
+    port.unplug()
+    with pytest.raises(OSError, match="closed"):
+        drain(second.read)
+    second.close()
+    port.plug_in()
+    third = port.open()
+    assert (first.device.node, third.device.node) == ("/dev/hidraw0", "/dev/hidraw1")
+    third.close()
+    port.unplug()
 
 
-def test_noise_has_mean_zero_its_deviation_a_tail_to_the_right_and_a_memory() -> None:
-    noise = Noise(0.05, 0.01, seed=3)
-    values = [noise.next_w() for _ in range(200_000)]
-    sd = statistics.pstdev(values)
-    memory = statistics.correlation(values[:-1], values[1:])
-    assert sd == pytest.approx(0.05, rel=0.03)
-    # 20 samples of 10 ms per independent value: standard error of the mean 0.05 W x sqrt(20 / 200,000)
-    assert abs(statistics.fmean(values)) < 4 * 0.05 * (20 / 200_000) ** 0.5
-    assert memory == pytest.approx(0.905, abs=0.01)  # exp(-10 ms / 100 ms)
-    assert statistics.fmean((value / sd) ** 3 for value in values) > 0.2
+def drain(read: Callable[[float], bytes]) -> None:
+    """Read what is left; ends with the error."""
+    end_s = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end_s:
+        read(0.1)
+
+
+def test_a_meter_behind_a_port_hears_what_is_written() -> None:
+    heard = threading.Event()
+
+    def power(_t_ns: int) -> Measured:
+        heard.set()
+        return Measured(510_000, 0)
+
+    port = Port(Fnb58(power))
+    port.plug_in()
+    transport = port.open()
+    for each in (Command.IDENTIFY, Command.START, Command.START):
+        transport.write(command(each))
+    assert heard.wait(DEADLINE_S)
+    transport.close()
+    port.unplug()
 
 
 def settings(**given: object) -> MeterSettings:
@@ -118,11 +152,16 @@ def test_a_process_that_does_not_exist_is_named_to_the_operator() -> None:
         SOURCES["simulated"](settings(simulated_pid=4_194_999), CLOCK)
 
 
-def test_without_a_process_the_whole_machine_is_metered() -> None:
-    (planned,) = SOURCES["simulated"](settings(), CLOCK)
-    readings = planned.open().read(0.05)
-    assert readings
-    assert all(reading.power_w > 0 for reading in readings)
+@pytest.mark.parametrize("pid", [None, os.getpid()])
+def test_the_whole_machine_or_one_process_is_metered(pid: int | None) -> None:
+    (planned,) = SOURCES["simulated"](settings(simulated_pid=pid, simulated_rate_hz=1000, simulated_noise_w=0), CLOCK)
+    assert (planned.dut, planned.meter, planned.model) == ("pi4", "m1", MODEL)
+    source = planned.open()
+    assert isinstance(source, SimulatedSource)
+    readings = read_at_least(source, 200)
+    source.close()
+    assert all(reading.power_w > 2.29 for reading in readings)  # the idle power
+    assert any(reading.power_w > 2.31 for reading in readings)  # reading itself costs CPU time
 
 
 def test_every_source_can_be_chosen_by_a_setting() -> None:

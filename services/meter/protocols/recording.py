@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from errors import ContractError
@@ -57,6 +58,12 @@ class Recording:
     def period_ns(self) -> int:
         """Nominal time between two samples."""
         return round(1e9 / self.rate_hz)
+
+    @property
+    def energy_step_j(self) -> float | None:
+        """The smallest increase of the energy channel: its resolution is not larger. None where it never increases."""
+        energy_j = self.energy_j or ()
+        return min((after - before for before, after in pairwise(energy_j) if after > before), default=None)
 
 
 def rate_is_usable(rate_hz: float) -> bool:

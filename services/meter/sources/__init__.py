@@ -4,11 +4,15 @@ from collections.abc import Callable
 
 from clock import ServiceClock
 from meter.settings import MeterSettings
-from meter.sources import recording, simulated
+from meter.sources import plugged_in, recording, simulated
 from meter.sources.plan import Planned
 
 SOURCES: dict[str, Callable[[MeterSettings, ServiceClock], list[Planned]]] = {
+    "auto": plugged_in.plan,
+    "fnirsi": plugged_in.plan,
+    "hwmon": plugged_in.plan,
     "recording": recording.plan,
     "simulated": simulated.plan,
+    "tc66c": plugged_in.plan,
 }
-"""What each source will play, in order. Planning raises SettingsError; opening may raise ContractError."""
+"""What each source will play, in order; meters at once. Planning raises SettingsError; for opening see `Planned`."""

@@ -1,14 +1,14 @@
 """The shape of a source. To add a meter copy this file and
 
 1. put the meaning of its bytes into `protocols/` (bytes in, values out) and the moving of bytes into `transports/`;
-2. add a `plan` (see `simulated.py`), a line in `SOURCES` and the name in `MeterSettings.source`;
+2. add how it is opened to `plugged_in.py`, and its name to `config.Kind`, `SOURCES` and `MeterSettings.source`;
 3. add a capture of real bytes with the expected values to `tests/meter/`, naming where it came from.
 """
 
 from collections.abc import Callable
 
 from clock import ServiceClock
-from meter.readings import Reading, Stream
+from meter.readings import Counts, MeterHealth, Reading, Stream
 
 Receive = Callable[[float], bytes]
 """From a transport: one frame, empty after the time-out in s. Raises OSError when the meter is gone."""
@@ -33,3 +33,16 @@ class BlueprintSource:
             return []
         voltage_v, current_a = self._decode(frame)
         return [Reading(t_ns, voltage_v * current_a, voltage_v, current_a)]
+
+    @property
+    def counts(self) -> Counts:
+        """Rejected frames by reason, lost samples and gaps: nothing is lost in silence."""
+        return Counts()
+
+    @property
+    def health(self) -> MeterHealth:
+        """For the status: a meter that says nothing is not connected."""
+        return MeterHealth(model=self.stream.meter_model)
+
+    def close(self) -> None:
+        """Give the device back."""

@@ -1,4 +1,4 @@
-"""Plays recordings of FNIRSI meters: .cfn files, or the CSV files made from them."""
+"""Plays recordings of meters: .cfn files of FNIRSI, the CSV files made from them, and our own raw ones."""
 
 import functools
 import logging
@@ -8,12 +8,13 @@ from pathlib import Path
 from clock import ServiceClock
 from errors import ContractError
 from meter.playlist import PlaylistEntry, read_playlist
-from meter.protocols import cfn, power_csv
+from meter.protocols import cfn, power_csv, raw_recording
 from meter.protocols.recording import Recording
-from meter.readings import Reading, Stream
+from meter.readings import Counts, MeterHealth, Reading, Source, Stream
 from meter.settings import MeterSettings
 from meter.sources.pacing import Pacing
 from meter.sources.plan import Planned
+from meter.sources.raw_recording import open_raw
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +25,15 @@ _CHUNK_ROWS = 500
 
 def plan(settings: MeterSettings, clock: ServiceClock) -> list[Planned]:
     """The entries of the playlist, or the one recording on a timeline of its own that starts now."""
-    entries = _entries(settings, clock)
-    return [Planned(entry.dut, functools.partial(_open, entry, settings.site, settings.speed)) for entry in entries]
+    return [
+        Planned(
+            entry.dut,
+            functools.partial(_open, entry, settings.site, settings.speed),
+            entry.meter,
+            entry.meter_model,
+        )
+        for entry in _entries(settings, clock)
+    ]
 
 
 def read_recording(path: Path) -> Recording:
@@ -76,6 +84,19 @@ class RecordingSource:
                 self._next_row += 1
         return [self._reading(row) for row in range(first, self._next_row)]
 
+    @property
+    def counts(self) -> Counts:
+        """A file loses nothing on its way."""
+        return Counts()
+
+    @property
+    def health(self) -> MeterHealth:
+        """Of the meter that made the file only the model is known."""
+        return MeterHealth(model=self.stream.meter_model)
+
+    def close(self) -> None:
+        """Nothing is held: the file was read whole."""
+
     def _wait(self, due_ns: int, timeout_s: float) -> None:
         self._pacing.sleep_until(min(due_ns, self._pacing.monotonic_ns() + round(timeout_s * 1e9)))
 
@@ -110,7 +131,9 @@ def _entries(settings: MeterSettings, clock: ServiceClock) -> list[PlaylistEntry
     return [PlaylistEntry.model_validate(entry)]
 
 
-def _open(entry: PlaylistEntry, site: str, speed: float) -> RecordingSource:
+def _open(entry: PlaylistEntry, site: str, speed: float) -> Source:
+    if entry.path.name.casefold().endswith(raw_recording.SUFFIX):
+        return open_raw(entry, site, speed)
     recording = read_recording(entry.path)
     if recording.flags:
         log.warning("%s: played although %s", entry.path, ", ".join(recording.flags).replace("_", " "))
@@ -123,5 +146,6 @@ def _open(entry: PlaylistEntry, site: str, speed: float) -> RecordingSource:
         timeline_id=entry.timeline_id,
         host_clock=None,
         period_ns=recording.period_ns,
+        counter_resolution_j=recording.energy_step_j,
     )
     return RecordingSource(stream, recording, entry.start_ns, speed)
