@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opjoule.demo import board_name
 from opjoule.local_broker import Kind, available
+from opjoule.places import board_name
 from tests.pipeline.plant import processes_naming, work_folders
 
 pytestmark = pytest.mark.processes

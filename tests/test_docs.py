@@ -37,8 +37,8 @@ SETTINGS: dict[str, type[Settings]] = {
     "meter": MeterSettings,
     "runner": RunnerSettings,
 }
-OTHER_VARIABLES = {"OPJOULE_RECORDINGS"}
-"""Read by tests and benchmarks only."""
+OTHER_VARIABLES = {"OPJOULE_OPENSSL_SOURCE", "OPJOULE_RECORDINGS"}
+"""Of no service: read by tests and benchmarks, and by `make openssl`."""
 SUDO = {"apt"}
 FOREIGN = {"sudo", "git", "mosquitto_sub", "cd"}
 """Commands of others in bash blocks."""

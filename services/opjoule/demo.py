@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import sys
 import time
 from collections import Counter
@@ -26,14 +25,14 @@ from bus.address import BrokerAddress
 from configure import load
 from errors import SettingsError
 from opjoule.local_broker import LocalBroker
-from opjoule.places import state_dir
+from opjoule.places import board_name, state_dir
 from opjoule.printing import print_table
 from opjoule.processes import Services
 from opjoule.results import table
 from runner.openssl import obtain_openssl
 from runner.plan import parse_plan
 from runner.settings import RunnerSettings
-from schemas import EnergyResult, OperationEvent, parse_topic, slug, topic_filter
+from schemas import EnergyResult, OperationEvent, parse_topic, topic_filter
 
 SUMMARY = "Real OpenSSL operations become joules, for about a minute; the power is SIMULATED."
 
@@ -170,16 +169,17 @@ def _start(services: Services, bus: MqttBus, args: argparse.Namespace, folder: P
     board = board_name()
     services.start("aggregator", shared | {"journal": folder / "journal.sqlite"})
     services.wait_until_online(bus, SITE, "aggregator")
-    runner = shared | {"dut": board, "plan": args.plan, "train_s": args.train_s, "rounds": 1, "gap_s": 1}
+    runner = shared | {
+        "dut": board,
+        "plan": args.plan,
+        "train_s": args.train_s,
+        "rounds": 1,
+        "gap_s": 1,
+        "busy_wait_s": 0,
+    }
     pid = services.start("runner", runner | {"start_delay_s": 2} | given)
     meter = shared | {"source": "simulated", "dut": board, "meter": "simulated-1", "simulated_pid": pid}
     services.start("meter", meter | noise)
-
-
-def board_name() -> str:
-    """This machine's host name as the name of a DUT."""
-    name = slug(socket.gethostname().split(".")[0]).strip("-")[:63]
-    return name or "this-board"
 
 
 def _watch(services: Services, bus: MqttBus, console: Console, seen: Seen) -> None:

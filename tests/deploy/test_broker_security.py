@@ -237,6 +237,12 @@ FORBIDDEN_READS = [
     ("a runner reads another's commands", "lab/pi4", f"{PI3}/command", f"{PI4}/command"),
     ("a runner reads another's receipts", "lab/pi4", f"{PI3}/journaled", f"{PI4}/journaled"),
     ("a runner reads another's results", "lab/pi4", f"{PI3}/results", f"{PI4}/results"),
+    (
+        "a runner reads another's pooled means",
+        "lab/pi4",
+        f"{PI3}/pooled/lib/handshake/x25519/certificate-rsa-2048",
+        f"{PI4}/pooled/lib/handshake/x25519/certificate-rsa-2048",
+    ),
     ("a runner reads its own power samples", "lab/pi4", f"{PI4}/samples", f"{PI4}/results"),
     ("a runner reads what was rejected", "lab/pi4", "opjoule/v1/lab/rejected", f"{PI4}/results"),
     ("a meter reads commands", "lab/meter/hub", f"{PI4}/command", f"{PI4}/journaled"),

@@ -76,7 +76,15 @@ def test_operations_become_joules_over_tls_with_one_bundle_per_service(tmp_path:
         services.start("aggregator", {**flags(fleet, "aggregator.main"), "state_dir": tmp_path, "hold_s": 5})
         pid = services.start(
             "runner",
-            {**flags(fleet, "lab/pi4"), **shared, "plan": "sham", "train_s": 2, "rounds": 1, "start_delay_s": 2},
+            {
+                **flags(fleet, "lab/pi4"),
+                **shared,
+                "plan": "sham",
+                "train_s": 2,
+                "rounds": 1,
+                "start_delay_s": 2,
+                "busy_wait_s": 0,
+            },
         )
         simulated = {"source": "simulated", "dut": "pi4", "meter": "m1", "simulated_pid": pid}
         services.start("meter", {**flags(fleet, "lab/meter/hub"), **shared, **simulated})

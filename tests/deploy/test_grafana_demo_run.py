@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(not available("mosquitto"), reason="mosquitto is not installed"),
 ]
 TRAINS = 4
-PLAN = "sham,null:1,sign:ECDSA-P-256,verify:ECDSA-P-256"
+PLAN = "sham,null,sign:ECDSA-P-256,verify:ECDSA-P-256"
 LIMIT_S = 100.0
 NEEDS_MORE = {
     "compare": "a second board, build or parameter set, and pooled comparisons",
@@ -65,6 +65,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             store = {"influx_url": shim.url, "influx_bucket": DATABASE, "influx_token_file": token}
             services.start("aggregator", {**shared, **store})
             plan = {"plan": PLAN, "train_s": 5, "rounds": 1, "gap_s": 0.5, "start_delay_s": 2, "resend_s": 2}
+            plan |= {"busy_wait_s": 0}
             pid = services.start("runner", {**shared, **plan, "dut": "board"})
             meter = {"source": "simulated", "dut": "board", "meter": "m1", "simulated_pid": pid, "resend_s": 2}
             services.start("meter", {**shared, **meter})
