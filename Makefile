@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-stack openssl test test-arm check schemas bench-study bench-truth bench-outage bench-runner clean
+.PHONY: help demo demo-stack openssl test test-arm check schemas bench-study bench-truth bench-outage bench-runner bench-meter clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench-outage: $(VENV)/.dev ## InfluxDB away for 10 minutes under 100 boards, bro
 
 bench-runner: $(VENV)/.dev ## the runner against openssl speed and a shell, its memory, CPU, silence and edges (5 minutes)
 	@$(BIN)/python benchmarks/bench_runner.py $(ARGS)
+
+bench-meter: $(VENV)/.dev ## meters (SIMULATED): bytes, sample times, load of eight, a day (9 minutes; ARGS=--short: 2)
+	@$(BIN)/python benchmarks/bench_meter.py $(ARGS)
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -56,8 +56,9 @@ class BudgetPart(Model):
 class ClockState(Model):
     """How the train was placed on the meter's timeline."""
 
-    method: Literal["same_timeline", "same_host", "assumed"]
+    method: Literal["same_timeline", "same_host", "exchange", "assumed"]
     offset_ns: Annotated[int, Field(description="added to the runner's times")]
+    drift_ppm: Annotated[float, Field(description="the offset is that of the middle of the train, and grows so")] = 0.0
     bound_s: Annotated[Seconds | None, Field(description="largest error; null means unknown")] = None
 
 

@@ -29,6 +29,9 @@ class CampaignState(Model):
     trains_done: Count
     trains_planned: Count | None = None
     left_out: Count = 0
+    left_out_reason: Annotated[
+        str, Field(max_length=500, description="which train could not be measured last, and why; empty: none")
+    ] = ""
     detail: Annotated[str, Field(max_length=500, description="e.g. whether its target was met")] = ""
 
 
@@ -108,10 +111,14 @@ class DeviceDescription(Message):
     kernel: Text
     python: Text
     openssl: Text
-    openssl_program: Text
+    openssl_program: Annotated[str, Field(max_length=4096, description="its path")]
     opjoule: Text
     backends: tuple[Backend, ...]
     parameter_sets: tuple[ParameterSetName, ...]
+    added_by_providers: Annotated[
+        dict[ParameterSetName, tuple[Operation, ...]],
+        Field(description="operations of those parameter_sets that the catalogue does not know"),
+    ] = Field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
 
 

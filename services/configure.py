@@ -81,9 +81,17 @@ def variable_of(name: str) -> str:
 
 def start_logging(level: str) -> None:
     """Log lines go to standard error; called once, in `__main__`."""
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr, force=True
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class _OneLine(logging.Formatter):
+    """Writes out control characters: what others send us cannot forge a line of the log, or move a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the name is that of logging)
+        line = super().formatMessage(record)
+        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
 
 
 def _is_tuple(field: FieldInfo) -> bool:

@@ -1,7 +1,10 @@
 """One process per file: a lock beside it, held as long as the process lives, whatever ends it."""
 
+import errno
 import fcntl
+import hashlib
 import os
+import socket
 from pathlib import Path
 
 from errors import SettingsError
@@ -38,3 +41,19 @@ def hold_lock(path: Path, what: str) -> FileLock:
         os.close(descriptor)
         raise SettingsError(f"{what} {path} cannot be used: {error.strerror}") from None
     return FileLock(descriptor)
+
+
+def hold_name(path: Path, what: str) -> FileLock:
+    """As `hold_lock`, for a folder that cannot be written: a name that Linux keeps in memory (unix(7), abstract).
+
+    It is held within one network namespace; where there are no such names nothing is held.
+    """
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    digest = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
+    try:
+        held.bind(f"\0opjoule-{digest}")
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            held.close()
+            raise SettingsError(f"{what} {path} is in use by another process") from None
+    return FileLock(held.detach())

@@ -71,6 +71,7 @@ PURE = (
     "services/aggregator/counter.py",
     "services/aggregator/crypto.py",
     "services/aggregator/energy.py",
+    "services/aggregator/exchange.py",
     "services/aggregator/flags.py",
     "services/aggregator/intake.py",
     "services/aggregator/join.py",

@@ -140,6 +140,19 @@ def test_the_names_of_flag_and_variable_follow_from_the_field() -> None:
     assert configure.variable_of("broker_url") == "OPJOULE_BROKER_URL"
 
 
+def test_what_a_log_line_quotes_cannot_begin_another_line(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    root.handlers = []
+    try:
+        start_logging("info")
+        logging.getLogger("kettle").info("boils for %s", "tée\n2026 ERROR kettle: \a\x1b[2Jbroken")
+    finally:
+        root.handlers = before
+        root.setLevel(level)
+    assert capsys.readouterr().err.endswith("boils for tée\\n2026 ERROR kettle: \\x07\\x1b[2Jbroken\n")
+
+
 def test_log_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level

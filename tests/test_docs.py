@@ -3,11 +3,13 @@
 import argparse
 import importlib
 import importlib.util
+import json
 import re
 import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import get_args
@@ -22,8 +24,10 @@ from meter.settings import MeterSettings
 from opjoule.__main__ import SUBCOMMANDS
 from opjoule.local_broker import available
 from opjoule.results import COLUMNS
+from runner.orders import ordered
+from runner.plan import WholeCatalogue
 from runner.settings import RunnerSettings
-from schemas import Flag, Quality
+from schemas import Command, Flag, Quality, parse_topic
 from schemas.catalogue import CATALOGUE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,7 +44,7 @@ SETTINGS: dict[str, type[Settings]] = {
 OTHER_VARIABLES = {"OPJOULE_OPENSSL_SOURCE", "OPJOULE_RECORDINGS"}
 """Of no service: read by tests and benchmarks, and by `make openssl`."""
 SUDO = {"apt"}
-FOREIGN = {"sudo", "git", "mosquitto_sub", "cd"}
+FOREIGN = {"sudo", "git", "mosquitto_sub", "mosquitto_pub", "cd"}
 """Commands of others in bash blocks."""
 
 
@@ -198,6 +202,22 @@ def test_every_figure_of_the_demo_in_the_readme_says_simulated() -> None:
     demo = _text(Path("README.md")).partition("```text\n")[2].partition("```")[0]
     figures = [line for line in demo.splitlines() if " ± " in line and "U95" not in line]
     assert figures and all(line.rstrip().endswith("SIMULATED") for line in figures)
+
+
+def test_every_command_message_on_a_page_means_something_to_a_runner_and_expires() -> None:
+    lines = [line for line in ALL_COMMANDS if line.words[0] == "mosquitto_pub"]
+    settings = RunnerSettings.model_validate({"dut": "pi4"})
+    commands = []
+    for line in lines:
+        after = dict(pairwise(line.words))
+        address = parse_topic(after["-t"])
+        assert address is not None and (address.kind, after["-q"], "-r" in line.words) == ("command", "1", False)
+        assert int(after["message-expiry-interval"]) > 0
+        commands.append(Command.model_validate_json(after["-m"]))
+        assert set(json.loads(after["-m"])) <= set(Command.model_fields)
+        assert commands[-1].action == "stop" or ordered(commands[-1], WholeCatalogue(), settings).plan.jobs
+    assert {command.action for command in commands} == {"start", "train", "stop"}
+    assert len({command.command_id for command in commands}) == len(commands)
 
 
 def test_every_flag_is_explained_with_what_it_does_to_quality() -> None:

@@ -83,7 +83,9 @@ def serve(settings: AggregatorSettings, stopping: Event) -> None:
             status.tell_when_due()
             withdrawn = withdrawn or remove(bus, told)
             if time.monotonic() >= forget_due_s:
-                journal.arrived.forget(clock.now_ns() - round(settings.keep_samples_days * _DAY_NS))
+                before_ns = clock.now_ns() - round(settings.keep_samples_days * _DAY_NS)
+                journal.arrived.forget(before_ns)
+                journal.exchanges.forget(before_ns)
                 forget_due_s = time.monotonic() + FORGET_S
 
 
@@ -151,6 +153,7 @@ class _Status:
     def _health(self) -> dict[str, float]:
         figures = {"held_trains": float(self._aggregator.held)}
         figures |= {name: float(count) for name, count in sorted(self._aggregator.counts.items())}
+        figures |= self._aggregator.clock_figures()
         figures |= self._outbox.figures() if self._outbox is not None else {}
         return figures | ({"sent_lines": float(self._sender.sent)} if self._sender is not None else {})
 

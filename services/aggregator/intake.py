@@ -1,9 +1,13 @@
 """From bytes on a topic to a message that can be used, or the reason why not. Pure."""
 
+from typing import cast
+
 from pydantic import ValidationError
 
 from errors import ContractError
-from schemas import OperationEvent, Rejected, SampleBatch, ServiceStatus, parse_topic
+from schemas import ClockPong, OperationEvent, Rejected, SampleBatch, ServiceStatus, parse_topic
+from schemas.status import Service
+from schemas.topics import Kind
 
 PAYLOAD_LIMIT_BYTES = 4_000_000
 HEAD_BYTES = 1024
@@ -32,10 +36,22 @@ def parse(topic: str, payload: bytes, retained: bool) -> Usable:
     return message
 
 
-def is_status(topic: str) -> bool:
-    """Whether a message says how a service is."""
+def kind_of(topic: str) -> Kind | None:
+    """What kind of message a topic is for; None for none of the contract."""
     address = parse_topic(topic)
-    return address is not None and address.kind == "status"
+    return None if address is None else address.kind
+
+
+def parse_pong(topic: str, payload: bytes, retained: bool) -> tuple[tuple[str, Service, str], ClockPong]:
+    """Site, service and instance that answer a clock ping, and the answer. Raises ContractError."""
+    address = parse_topic(topic)
+    if address is None or address.kind != "pong" or retained:
+        raise ContractError("not an answer to a clock ping")
+    try:
+        pong = ClockPong.model_validate_json(payload)
+    except ValidationError as error:
+        raise ContractError(one_line(error)) from None
+    return (address.site, cast(Service, address.levels["service"]), address.levels["instance"]), pong
 
 
 def parse_status(topic: str, payload: bytes) -> tuple[str, ServiceStatus]:

@@ -4,11 +4,11 @@ A meter's watermark is the time before which no more of its samples are expected
 follow each other without a missing `seq`, so a batch that is sent again late holds back what needs it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from aggregator.clocks import Timeline, place
+from aggregator.clocks import Placed, Timeline, place
 
 StreamKey = tuple[str, str, str, str]
 """Site, DUT, meter, timeline."""
@@ -37,13 +37,24 @@ class Held:
     arrived_ns: int
 
 
+def by_identity(train: Held, meter: Timeline) -> Placed:
+    """Where a train lies on a meter's timeline as far as it needs no exchange."""
+    return Placed(place(train.timeline, meter))
+
+
 @dataclass(slots=True)
 class Joiner:
-    """Holds trains until the watermark of every meter that saw them has passed their end, or a deadline has."""
+    """Holds trains until the watermark of every meter that saw them has passed their end, or a deadline has.
+
+    A train whose clocks are not known, or not as well as they soon will be (for `patience_ns` at most), waits as well.
+    """
 
     deadline_ns: int
+    placing: Callable[[Held, Timeline], Placed] = by_identity
+    patience_ns: int = 5_000_000_000
     _held: dict[tuple[str, str], dict[UUID, Held]] = field(default_factory=dict)
     _streams: dict[tuple[str, str], dict[StreamKey, Stream]] = field(default_factory=dict)
+    _clock_waits: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def held(self) -> int:
@@ -66,11 +77,22 @@ class Joiner:
         for key in _outlived(streams.values(), meter):
             del streams[key]
 
-    def complete(self, site: str, dut: str) -> list[Held]:
+    def wait_for_clocks(self) -> list[tuple[str, str]]:
+        """Site and DUT of trains that have waited for clocks when they were looked at last."""
+        return sorted(self._clock_waits)
+
+    def complete(self, site: str, dut: str, now_ns: int) -> list[Held]:
         """Trains of a DUT whose samples have all come; they are no longer held. In order of their start."""
         streams = self._streams.get((site, dut), {}).values()
-        mine = self._held.get((site, dut), {}).values()
-        return self._take([train for train in mine if _is_complete(train, streams)])
+        looks = {train: self._look(train, streams, now_ns) for train in self._held.get((site, dut), {}).values()}
+        self._clock_waits.discard((site, dut))
+        if any(look.for_clock for look in looks.values()):
+            self._clock_waits.add((site, dut))
+        return self._take([train for train, look in looks.items() if look.is_complete])
+
+    def _look(self, train: Held, streams: Iterable[Stream], now_ns: int) -> "_Look":
+        patient = now_ns - train.arrived_ns < self.patience_ns
+        return _look(train, [(stream, self.placing(train, stream.timeline)) for stream in streams], patient)
 
     def overdue(self, now_ns: int) -> list[Held]:
         """Trains that have waited for the deadline; they are no longer held. In order of their start."""
@@ -92,6 +114,10 @@ class Joiner:
 class Finished:
     """The last train of each DUT that is held no longer: tells at little cost that a batch of samples is not late."""
 
+    offset_ns: Callable[[str, Timeline, Timeline], tuple[int, int]] = lambda _, train, meter: (
+        place(train, meter).offset_ns,
+        0,
+    )
     _last: dict[tuple[str, str], Held] = field(default_factory=dict)
 
     def note(self, train: Held) -> None:
@@ -103,7 +129,7 @@ class Finished:
     def may_concern(self, key: StreamKey, timeline: Timeline, start_ns: int) -> bool:
         """Whether samples from `start_ns` on, of this meter's timeline, may lie in a train that has results."""
         last = self._last.get(key[:2])
-        return last is not None and start_ns < last.end_ns + place(last.timeline, timeline).offset_ns
+        return last is not None and start_ns < last.end_ns + self.offset_ns(key[0], last.timeline, timeline)[0]
 
 
 STREAMS_KEPT = 4
@@ -115,14 +141,31 @@ def _outlived(streams: Iterable[Stream], meter: str) -> list[StreamKey]:
     return [stream.key for stream in mine[STREAMS_KEPT:]]
 
 
-def _is_complete(train: Held, streams: Iterable[Stream]) -> bool:
-    """Whether some meter's watermark is past the train and none that saw its beginning is still short of its end."""
-    passed = False
-    for stream in streams:
-        offset_ns = place(train.timeline, stream.timeline).offset_ns
-        start_ns, end_ns = train.start_ns + offset_ns, train.end_ns + offset_ns
-        if stream.watermark_ns >= end_ns and stream.first_ns < end_ns:
-            passed = True
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Whether a train is complete; if not, whether it is clocks that it waits for."""
+
+    is_complete: bool
+    for_clock: bool = False
+
+
+def _look(train: Held, streams: Iterable[tuple[Stream, Placed]], patient: bool) -> _Look:
+    """Complete: some meter's watermark is past the train and none that saw its beginning is still short of its end.
+
+    A meter whose clock is not known is waited for, unless a later timeline of the same meter has the train.
+    """
+    passed, unknown, unsettled = set[str](), set[str](), False
+    for stream, placed in streams:
+        drift_ns = round((train.end_ns - train.start_ns) / 2 * abs(placed.state.drift_ppm) * 1e-6)
+        start_ns = train.start_ns + placed.state.offset_ns
+        end_ns = train.end_ns + placed.state.offset_ns + drift_ns
+        has_passed = stream.watermark_ns >= end_ns and stream.first_ns < end_ns
+        if placed.state.bound_s is None:
+            unknown |= {stream.key[2]} if has_passed or start_ns < stream.watermark_ns else set()
+        elif has_passed:
+            passed.add(stream.key[2])
+            unsettled = unsettled or (patient and not placed.settled)
         elif start_ns < stream.watermark_ns:
-            return False
-    return passed
+            return _Look(is_complete=False)
+    for_clock = unsettled or bool(unknown - passed)
+    return _Look(bool(passed) and not for_clock, for_clock)

@@ -4,7 +4,7 @@ It is the only memory of the aggregator: a start after a kill reads from it all 
 """
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -13,6 +13,7 @@ from uuid import UUID
 from aggregator.clocks import Timeline
 from aggregator.join import Held, Stream, StreamKey
 from aggregator.journal_batches import JournalBatches
+from aggregator.journal_exchanges import Heard, JournalExchanges
 from aggregator.journal_file import JournalFile, stored
 from aggregator.journal_outbox import JournalOutbox
 from aggregator.journal_pools import JournalPools
@@ -21,17 +22,9 @@ from aggregator.journal_results import JournalResults
 from errors import ContractError
 from schemas import HostClock, MeterKind, OperationEvent, SampleBatch
 
-_DONE_OVERLAPPING = """
-SELECT payload FROM (
-    SELECT payload, event_id, start_ns, end_ns,
-        CASE WHEN timeline_id=:timeline THEN 0 WHEN boot_id=:boot THEN :constant-wall_minus_monotonic_ns ELSE 0 END
-        AS offset_ns
-    FROM events WHERE done=1 AND site=:site AND dut=:dut AND end_ns>:start-:apart AND start_ns<:until+:apart
-) WHERE start_ns+offset_ns<:until AND end_ns+offset_ns>:start AND start_ns+offset_ns>=:forgotten
-ORDER BY start_ns, event_id
-"""
-"""The offset is that of `clocks.place`; clocks are taken to be a day apart at most."""
+_DONE = "FROM events WHERE done=1 AND site=:site AND dut=:dut AND end_ns>:start AND start_ns<:until"
 _CLOCKS_APART_NS = 86_400 * 10**9
+"""Timelines that may have to do with each other begin with clocks that are a day apart at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +66,7 @@ class Journal:
         self.outbox = JournalOutbox(self._file)
         self.power = JournalPower(self._file)
         self.arrived = JournalBatches(self._file, self.power)
+        self.exchanges = JournalExchanges(self._file)
 
     @property
     def path(self) -> Path:
@@ -85,10 +79,11 @@ class Journal:
 
     # --- what arrives -------------------------------------------------------------------------------------------
 
-    def commit(self, arrivals: Sequence[Arrival], arrived_ns: int) -> Committed:
-        """Store what is not there yet, in one transaction."""
+    def commit(self, arrivals: Sequence[Arrival], arrived_ns: int, heard: Sequence[Heard] = ()) -> Committed:
+        """Store what is not there yet, and clock exchanges, in one transaction."""
         done = Committed([], [])
         with self._file.transaction():
+            self.exchanges.store(heard, arrived_ns)
             for arrival in arrivals:
                 try:
                     if self._store(arrival, arrived_ns):
@@ -157,24 +152,29 @@ class Journal:
         )
         return [held_of(_event(payload), arrived_ns) for payload, arrived_ns, _ in rows]
 
-    def done_overlapping(self, batch: SampleBatch) -> list[OperationEvent]:
-        """Trains that have a result and overlap a batch; not those from before samples that are forgotten."""
-        clock = batch.host_clock
-        rows = self._db.execute(
-            _DONE_OVERLAPPING,
-            {
-                "site": batch.site,
-                "dut": batch.dut,
-                "timeline": batch.timeline_id,
-                "boot": clock.boot_id if clock else None,
-                "constant": clock.wall_minus_monotonic_ns if clock else None,
-                "start": batch.start_ns,
-                "until": batch.until_ns,
-                "apart": _CLOCKS_APART_NS,
-                "forgotten": self.arrived.forgotten_ns(batch),
-            },
-        )
-        return [_event(payload) for (payload,) in rows]
+    def done_overlapping(
+        self, batch: SampleBatch, offset_ns: Callable[[Timeline], tuple[int, int]]
+    ) -> list[OperationEvent]:
+        """Trains that have a result and overlap a batch; not those from before samples that are forgotten.
+
+        `offset_ns` gives what to add to times of a timeline to have them on the batch's, and how far that may be off.
+        """
+        who = {"site": batch.site, "dut": batch.dut}
+        wide = {"start": batch.start_ns - _CLOCKS_APART_NS, "until": batch.until_ns + _CLOCKS_APART_NS}
+        timelines = self._db.execute(
+            f"SELECT DISTINCT timeline_id, boot_id, wall_minus_monotonic_ns {_DONE}", who | wide
+        ).fetchall()
+        found: list[tuple[int, str, OperationEvent]] = []
+        for timeline_id, boot_id, constant in timelines:
+            ahead_ns, near_ns = offset_ns(Timeline(timeline_id, _host_clock(boot_id, constant)))
+            span = {"start": batch.start_ns - ahead_ns - near_ns, "until": batch.until_ns - ahead_ns + near_ns}
+            span |= {"forgotten": self.arrived.forgotten_ns(batch) - ahead_ns}
+            rows = self._db.execute(
+                f"SELECT start_ns, event_id, payload {_DONE} AND timeline_id=:timeline AND start_ns>=:forgotten",
+                who | span | {"timeline": timeline_id},
+            )
+            found += [(start_ns, event_id, _event(payload)) for start_ns, event_id, payload in rows]
+        return [event for _, _, event in sorted(found, key=lambda each: each[:2])]
 
     def batches(self, stream: int, start_ns: int, end_ns: int) -> Iterator[bytes]:
         """Batches of a timeline that overlap [start, end], packed, in order of `seq`."""
@@ -214,7 +214,11 @@ def _event(payload: bytes) -> OperationEvent:
 
 def _stream_row(row: Sequence[object]) -> StreamRow:
     number, site, dut, meter, timeline_id, boot_id, constant, first_ns, watermark_ns, model, kind, period_ns = row
-    clock = HostClock(boot_id=str(boot_id), wall_minus_monotonic_ns=int(str(constant))) if boot_id else None
+    clock = _host_clock(boot_id, constant)
     key: StreamKey = (str(site), str(dut), str(meter), str(timeline_id))
     stream = Stream(key, Timeline(key[3], clock), int(str(first_ns)), int(str(watermark_ns)))
     return StreamRow(int(str(number)), stream, str(model), cast(MeterKind, kind), int(str(period_ns)))
+
+
+def _host_clock(boot_id: object, constant: object) -> HostClock | None:
+    return HostClock(boot_id=str(boot_id), wall_minus_monotonic_ns=int(str(constant))) if boot_id else None

@@ -68,6 +68,17 @@ CREATE TABLE IF NOT EXISTS pooled_trains (
 CREATE INDEX IF NOT EXISTS pooled_trains_by_time ON pooled_trains (pool, start_ns, event_id);
 CREATE TABLE IF NOT EXISTS power_done (stream INTEGER PRIMARY KEY, done_ns INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS power_late (stream INTEGER NOT NULL, start_ns INTEGER NOT NULL, until_ns INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS clocks (
+    clock INTEGER PRIMARY KEY, asker TEXT NOT NULL, site TEXT NOT NULL, service TEXT NOT NULL,
+    timeline_id TEXT NOT NULL, UNIQUE (site, service, timeline_id, asker)
+);
+CREATE TABLE IF NOT EXISTS exchanges (
+    exchange INTEGER PRIMARY KEY, clock INTEGER NOT NULL, t1_ns INTEGER NOT NULL, t2_ns INTEGER NOT NULL,
+    t3_ns INTEGER NOT NULL, t4_ns INTEGER NOT NULL, arrived_ns INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS exchanges_by_publisher ON exchanges (clock, t2_ns);
+CREATE INDEX IF NOT EXISTS exchanges_by_asker ON exchanges (clock, t1_ns);
+CREATE TABLE IF NOT EXISTS clock_limits (event_id TEXT PRIMARY KEY, last_exchange INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 VARIANT = "CASE WHEN json_valid(payload) THEN json_extract(payload, '$.variant') END"

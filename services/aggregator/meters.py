@@ -47,10 +47,10 @@ statement of its maker found. Its own power is the current times the voltage cut
 
 
 def facts(model: str) -> MeterFacts:
-    """What is known of a model; a simulated device behaves as the real one and has no gain error."""
+    """What is known of a model. A simulated device measures anew for every sample and has no gain error."""
     if model.endswith(_SIMULATED):
         known = METERS.get(model.removesuffix(_SIMULATED), _UNKNOWN)
-        return replace(known, gain_u=0.0, gain_source=METERS["simulated"].gain_source)
+        return replace(known, gain_u=0.0, gain_source=METERS["simulated"].gain_source, hold_s=0.0)
     return METERS.get(model, _UNKNOWN)
 
 

@@ -52,12 +52,14 @@ class MeterView:
     """Of its own energy counter, in order of time; empty where it has none."""
     gain_u: float | None = None
     """Relative standard uncertainty of this very meter, as its operator states it; None: what the model has."""
+    clock: ClockState | None = None
+    """How the train lies on the timeline; None: as far as it needs no exchange."""
 
 
 def of_train(event: OperationEvent, view: MeterView, revision: int, software: str) -> EnergyResult:
     """The result of a train at one meter. Deterministic: same event and samples, same result."""
-    clock = place(Timeline(event.timeline_id, event.host_clock), view.timeline)
-    segments = shifted(event.segments, clock.offset_ns)
+    clock = view.clock or place(Timeline(event.timeline_id, event.host_clock), view.timeline)
+    segments = shifted(event.segments, clock)
     guard_ns = round(event.guard_s * 1e9)
     trace = without_stuck(view.trace)
     energy = measure(trace, segments, guard_ns)

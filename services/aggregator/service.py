@@ -4,17 +4,22 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib.metadata import version
 from uuid import UUID
 
+from aggregator.asking import ClockAsker
 from aggregator.clocks import Timeline
 from aggregator.crypto import null_key, with_crypto
-from aggregator.intake import is_status, parse, parse_status, rejected
+from aggregator.intake import kind_of, parse, parse_status, rejected
 from aggregator.join import Finished, Held, Joiner
 from aggregator.journal import Arrival, Journal, held_of
+from aggregator.journal_exchanges import Heard
 from aggregator.journal_tables import ResultFilter
+from aggregator.outcome import of_view, revised
+from aggregator.placing import Placer
 from aggregator.receipts import receipts
-from aggregator.result import MeterView, not_computable, of_train, without_meter, without_samples
+from aggregator.result import without_meter, without_samples
 from aggregator.settings import AggregatorSettings
 from aggregator.sinks.home_assistant import HomeAssistant
 from aggregator.sinks.outbox import StoreOutbox
@@ -49,14 +54,16 @@ class Aggregator:
         self._bus, self._journal, self._clock, self._settings, self._store = bus, journal, clock, settings, store
         self._home_assistant = home_assistant
         self._views = Views(journal, settings.gain_u_by_meter)
-        self._joiner = Joiner(deadline_ns=round(settings.hold_s * 1e9))
+        self._placer = Placer(journal.exchanges)
+        self._joiner = Joiner(deadline_ns=round(settings.hold_s * 1e9), placing=self._placer.now)
+        self._asker = ClockAsker(bus, clock, settings.without_meter)
         self._sink, self._pools = ResultsTopic(bus, journal), Pools(bus, journal, store)
         self.counts: Counter[str] = Counter(messages=0, duplicates=0, rejected=0, results=0)
         for row in journal.streams():
             self._joiner.set_stream(row.stream)
         for train in journal.held():
             self._joiner.add_train(train)
-        self._finished = Finished()
+        self._finished = Finished(self._placer.rough_ns)
         for train in journal.last_done():
             self._finished.note(train)
 
@@ -65,11 +72,14 @@ class Aggregator:
         """How many trains wait for samples."""
         return self._joiner.held
 
+    def clock_figures(self) -> dict[str, float]:
+        """Clock exchanges so far, and the worst bound of a clock of those that are there."""
+        return self._asker.figures()
+
     def subscribe(self) -> None:
-        """Ask the broker for samples and operations of the sites served; for those who show it, how services are."""
+        """Ask the broker for what publishers of the sites served say: samples, operations, how they are, clocks."""
         sites = self._settings.sites or ("+",)
-        shown = self._store is not None or self._home_assistant is not None
-        kinds: tuple[Kind, ...] = ("samples", "operations", *(("status",) if shown else ()))
+        kinds: tuple[Kind, ...] = ("samples", "operations", "status", "pong")
         self._bus.subscribe([topic_filter(kind, site) for site in sites for kind in kinds])
 
     def resume(self) -> None:
@@ -84,13 +94,16 @@ class Aggregator:
             self._revise_crypto(null)
         for site, dut in self._joiner.duts():
             meterless = dut in self._settings.without_meter
-            self._finish(self._joiner.take(site, dut) if meterless else self._joiner.complete(site, dut))
+            self._finish(self._joiner.take(site, dut) if meterless else self._complete(site, dut))
 
     def step(self, timeout_s: float) -> None:
         """One round: what came in `timeout_s` is committed, acknowledged and made into results."""
         messages = self._gather(timeout_s)
         if messages:
             self._take_in(messages)
+        self._asker.ask()
+        for site, dut in self._joiner.wait_for_clocks():
+            self._finish(self._complete(site, dut))
         self._release_overdue()
         self._sink.publish()
         self._pools.step()
@@ -108,16 +121,13 @@ class Aggregator:
         """Commit, then acknowledge and send receipts, then compute: nothing acknowledged can be lost."""
         now_ns = self._clock.now_ns()
         arrivals: list[Arrival] = []
+        heard: list[Heard] = []
         for received in messages:
-            if is_status(received.topic):
-                self._note_status(received)
-                continue
             try:
-                message = parse(received.topic, received.payload, received.retained)
-                arrivals.append(Arrival(message, received.payload, received.topic))
+                self._sort(received, arrivals, heard)
             except ContractError as error:
                 self._refuse(received.topic, received.payload, str(error))
-        committed = self._journal.commit(arrivals, now_ns)
+        committed = self._journal.commit(arrivals, now_ns, heard)
         new, refused = committed.new, [arrival for arrival, _ in committed.refused]
         for arrival, reason in committed.refused:
             self._refuse(arrival.topic, arrival.payload, reason)
@@ -131,17 +141,25 @@ class Aggregator:
                 self._home_assistant.saw(arrival.message)
         self._join([arrival.message for arrival in new], now_ns)
 
+    def _sort(self, received: Received, arrivals: list[Arrival], heard: list[Heard]) -> None:
+        """What came is for the journal, an answer of a clock, or a status. Raises ContractError."""
+        kind = kind_of(received.topic)
+        if kind == "status":
+            self._note_status(received)
+        elif kind == "pong":
+            heard += filter(None, [self._asker.heard(received)])
+        else:
+            message = parse(received.topic, received.payload, received.retained)
+            arrivals.append(Arrival(message, received.payload, received.topic))
+
     def _note_status(self, received: Received) -> None:
-        """Health of a service for those who show it; our own is put into the store as it is made."""
-        try:
-            site, status = parse_status(received.topic, received.payload)
-        except ContractError as error:
-            self._refuse(received.topic, received.payload, str(error))
-            return
+        """Who is there to be asked; health for those who show it. Our own is put into the store as it is made."""
+        site, status = parse_status(received.topic, received.payload)
+        figures = self._asker.saw_status(site, status)
         if self._home_assistant is not None:
             self._home_assistant.saw_status(site, status)
         if self._store is not None and (status.service, status.instance) != ("aggregator", self._settings.instance):
-            self._store.health(site, status)
+            self._store.health(site, status.model_copy(update={"health": {**status.health, **figures}}))
 
     def _refuse(self, topic: str, payload: bytes, reason: str) -> None:
         """Count, log and publish; below our own site where the topic names none."""
@@ -163,12 +181,15 @@ class Aggregator:
                 self._joiner.set_stream(row.stream)
         meterless = [event for event in events if event.dut in self._settings.without_meter]
         self._finish([train for event in meterless for train in self._joiner.take(event.site, event.dut)])
-        self._finish([train for site, dut in duts for train in self._joiner.complete(site, dut)])
+        self._finish([train for site, dut in duts for train in self._complete(site, dut)])
+
+    def _complete(self, site: str, dut: str) -> list[Held]:
+        return self._joiner.complete(site, dut, self._clock.now_ns())
 
     def _release_overdue(self) -> None:
         overdue = self._joiner.overdue(self._clock.now_ns())
         for train in overdue:
-            log.warning("train %s of %s: no more waiting for samples", train.event_id, train.dut)
+            log.warning("train %s of %s: no more waiting for samples or clocks", train.event_id, train.dut)
         self._finish(overdue, overdue=True)
         for site, dut in sorted({(train.site, train.dut) for train in overdue}):
             self._journal.arrived.skip_missing(site, dut)
@@ -186,8 +207,8 @@ class Aggregator:
             timeline = Timeline(batch.timeline_id, batch.host_clock)
             if not self._finished.may_concern(batch.stream, timeline, batch.start_ns):
                 continue
-            for event in self._journal.done_overlapping(batch):
-                late[event.event_id] = event
+            ahead_ns = partial(self._placer.rough_ns, batch.site, meter=timeline)
+            late |= {event.event_id: event for event in self._journal.done_overlapping(batch, ahead_ns)}
         for event in late.values():
             self._make_results(event, [], False)
 
@@ -195,7 +216,7 @@ class Aggregator:
         previous = {result.meter: result for result in self._journal.results.latest(event.event_id)}
         newest = max((result.revision for result in previous.values()), default=0)
         computed = [with_crypto(result, self._journal.results.nulls_near(result)) for result in self._compute(event)]
-        changed = [_revised(result, previous.get(result.meter), newest) for result in computed]
+        changed = [revised(result, previous.get(result.meter), newest) for result in computed]
         results = [result for result in changed if result is not None]
         self._journal.results.store(results, done, overdue)
         self.counts["results"] += len(results)
@@ -206,7 +227,9 @@ class Aggregator:
     def _compute(self, event: OperationEvent) -> list[EnergyResult]:
         if event.dut in self._settings.without_meter:
             return [without_meter(event, 1, SOFTWARE)]
-        return [_of_view(event, view) for view in self._views.of(event)] or [without_samples(event, 1, SOFTWARE)]
+        return [of_view(event, view, SOFTWARE) for view in self._views.of(event)] or [
+            without_samples(event, 1, SOFTWARE)
+        ]
 
     def _revise_crypto(self, null: EnergyResult) -> None:
         """A new null train is the nearest one for some trains that have a result already."""
@@ -215,24 +238,9 @@ class Aggregator:
         earlier = max((each.start_ns for each in others if each.start_ns < null.start_ns), default=None)
         later = min((each.start_ns for each in others if each.start_ns > null.start_ns), default=None)
         wanted = ResultFilter(site=null.site, dut=null.dut, run_id=null.run_id, after_ns=earlier, before_ns=later)
-        revised = []
+        fresh = []
         for result in self._journal.results.find(wanted):
-            again = _revised(with_crypto(result, self._journal.results.nulls_near(result)), result, result.revision)
+            again = revised(with_crypto(result, self._journal.results.nulls_near(result)), result, result.revision)
             if again is not None:
-                revised.append(again)
-        self._journal.results.store(revised)
-
-
-def _of_view(event: OperationEvent, view: MeterView) -> EnergyResult:
-    try:
-        return of_train(event, view, 1, SOFTWARE)
-    except (ArithmeticError, ValueError) as error:
-        log.warning("train %s of %s cannot be computed for %s: %s", event.event_id, event.dut, view.meter, error)
-        return not_computable(event, view, 1, SOFTWARE)
-
-
-def _revised(result: EnergyResult, previous: EnergyResult | None, newest: int) -> EnergyResult | None:
-    """The result as the next revision; None where it says nothing new."""
-    if previous is not None and result.model_copy(update={"revision": previous.revision}) == previous:
-        return None
-    return result.model_copy(update={"revision": newest + 1})
+                fresh.append(again)
+        self._journal.results.store(fresh)

@@ -78,7 +78,9 @@ class AggregatorSettings(BrokerSettings, InfluxSettings):
     sites: tuple[Identifier, ...] = Field((), description="sites to serve; empty means all")
     without_meter: tuple[DutName, ...] = Field((), description="DUTs that have no meter: times only, no energy")
     group_s: float = Field(0.25, ge=0, le=10, description="messages of this time are committed together, in s")
-    hold_s: float = Field(90.0, gt=0, description="how long a train waits for its samples before it is marked, in s")
+    hold_s: float = Field(
+        90.0, gt=0, description="how long a train waits for its samples and clocks before it is marked, in s"
+    )
     keep_samples_days: float = Field(7.0, gt=0, description="how long raw samples are kept, in days")
     meter_gain_u: tuple[str, ...] = Field(
         (),

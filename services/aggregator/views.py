@@ -7,12 +7,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.clocks import Timeline, place
+from aggregator.clocks import shifted
 from aggregator.counter import CounterReading
-from aggregator.journal import Journal, StreamRow, unpack_batch
+from aggregator.journal import Journal, StreamRow, held_of, unpack_batch
+from aggregator.placing import Placer
 from aggregator.result import MeterView
 from aggregator.trace import concatenate
-from schemas import OperationEvent, SampleBatch
+from schemas import OperationEvent, SampleBatch, Segment
 
 CACHED_BATCHES = 1024
 MARGIN_NS = 200_000_000
@@ -36,7 +37,7 @@ class Views:
     """
 
     def __init__(self, journal: Journal, gain_u: Mapping[str, float] | None = None) -> None:
-        self._journal = journal
+        self._journal, self._placer = journal, Placer(journal.exchanges)
         self._gain_u = dict(gain_u or {})
         self._decode = lru_cache(maxsize=CACHED_BATCHES)(_decode)
 
@@ -53,10 +54,13 @@ class Views:
         return [best[meter] for meter in sorted(best)]
 
     def _view(self, event: OperationEvent, row: StreamRow) -> MeterView | None:
-        offset_ns = place(Timeline(event.timeline_id, event.host_clock), row.stream.timeline).offset_ns
-        if not _may_overlap(event, row, offset_ns):
+        train = held_of(event, 0)
+        ahead_ns, near_ns = self._placer.rough_ns(event.site, train.timeline, row.stream.timeline)
+        if not _may_overlap(row, event.start_ns + ahead_ns - near_ns, event.end_ns + ahead_ns + near_ns):
             return None
-        parts = [part for stretch in _intervals(event, offset_ns) for part in self._parts(row.row, *stretch)]
+        clock = self._placer.for_result(train, row.stream.timeline).state
+        segments = shifted(event.segments, clock)
+        parts = [part for stretch in _intervals(segments) for part in self._parts(row.row, *stretch)]
         if not any(len(part.columns[0]) for part in parts):
             return None
         trace = concatenate([part.columns for part in parts], row.period_ns)
@@ -69,6 +73,7 @@ class Views:
             timeline=row.stream.timeline,
             trace=trace,
             counter=tuple(counter[t_ns] for t_ns in sorted(counter)),
+            clock=clock,
             gain_u=self._gain_u.get(f"{site}/{meter}", self._gain_u.get(row.model)),
         )
 
@@ -97,17 +102,15 @@ def _between(columns: Columns, start_ns: int, end_ns: int) -> Columns:
     return t_ns[first:last], power_w[first:last]
 
 
-def _may_overlap(event: OperationEvent, row: StreamRow, offset_ns: int) -> bool:
-    first_ns, end_ns = event.start_ns + offset_ns, event.end_ns + offset_ns
+def _may_overlap(row: StreamRow, first_ns: int, end_ns: int) -> bool:
     return row.stream.first_ns < end_ns and row.stream.watermark_ns > first_ns
 
 
-def _intervals(event: OperationEvent, offset_ns: int) -> Sequence[tuple[int, int]]:
+def _intervals(segments: Sequence[Segment]) -> Sequence[tuple[int, int]]:
     """The segments with a margin, on the meter's timeline, merged where they touch."""
     merged: list[tuple[int, int]] = []
-    for segment in event.segments:
-        start_ns = segment.start_ns + offset_ns - MARGIN_NS
-        end_ns = segment.end_ns + offset_ns + MARGIN_NS
+    for segment in segments:
+        start_ns, end_ns = segment.start_ns - MARGIN_NS, segment.end_ns + MARGIN_NS
         if merged and start_ns <= merged[-1][1]:
             merged[-1] = (merged[-1][0], end_ns)
         else:

@@ -32,7 +32,9 @@ RECEIVE_MAXIMUM = 65_535
 WINDOW = 100
 """Published messages that may be unacknowledged at once, if the broker allows as many."""
 HEADER_BYTES = 64
-"""More than a PUBLISH takes beside topic and payload (no properties are sent)."""
+"""More than a PUBLISH takes beside topic and payload (of properties only an expiry is sent)."""
+PINGS_LIMIT = 64
+"""Clock pings that one reading of the socket may bring; more than the aggregator ever sends at once."""
 UNREAD_LIMIT = 10_000
 """QoS 0 messages beyond this many unread ones are dropped; QoS 1 is bounded by the receive maximum."""
 
@@ -50,6 +52,7 @@ class Connection:
         self._subscribed = 0
         self._pending_filters: dict[int | None, list[str]] = {}
         self._received = 0
+        self._pings: list[tuple[bytes, int]] = []
         self._tickets = Tickets(generation)
         self._client = self._make_client()
 
@@ -109,9 +112,19 @@ class Connection:
         while self._socket() is not None and (self._received != before or self._buffered()):
             before = self._received
             self._client.loop_read()
+        self._answer_pings()
         if self._client.want_write():
             self._client.loop_write()
         self._client.loop_misc()
+
+    def _answer_pings(self) -> None:
+        """Outside of paho's callbacks, so that the answer is written the moment it is made."""
+        pings, self._pings = self._pings, []
+        for payload, arrival_ns in pings:
+            answerer = self._shared.pings
+            pong = answerer.answer(payload, answerer.clock.at_ns(arrival_ns)) if answerer is not None else None
+            if pong is not None and self._socket() is not None:
+                self._client.publish(pong.topic, pong.payload, pong.qos, pong.retain)
 
     def _buffered(self) -> bool:
         raw = self._socket()
@@ -164,7 +177,10 @@ class Connection:
                 f"{self._maximum_packet_bytes} bytes"
             )
             return None
-        return self._client.publish(message.topic, message.payload, message.qos, message.retain).mid
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        if message.expiry_s is not None:
+            properties.MessageExpiryInterval = message.expiry_s
+        return self._client.publish(message.topic, message.payload, message.qos, message.retain, properties).mid
 
     def _complain(self, text: str) -> None:
         if text != self._shared.last_error:
@@ -213,13 +229,24 @@ class Connection:
             self.failure = f"ended the connection: {reason}"
 
     def _on_message(self, _client: Client, _data: object, message: MQTTMessage) -> None:
+        arrival_ns = time.monotonic_ns()
         self._received += 1
-        inbox = self._shared.inbox
+        topic, inbox, answerer = _topic_of(message), self._shared.inbox, self._shared.pings
         if message.qos == 0 and inbox.qsize() >= UNREAD_LIMIT:
             self._shared.unread_dropped += 1
             return
         token = self._tickets.issue(message.mid) if message.qos else 0
-        inbox.put(Received(_topic_of(message), bytes(message.payload), bool(message.retain), token))
+        if answerer is not None and topic == answerer.topic:
+            self._note_ping(message, token, arrival_ns)
+            return
+        inbox.put(Received(topic, bytes(message.payload), bool(message.retain), token, arrival_ns))
+
+    def _note_ping(self, message: MQTTMessage, token: int, arrival_ns: int) -> None:
+        """To be answered before anything else is done. (iotcore delivers with the QoS of the subscription.)"""
+        if token:
+            self._shared.acknowledged.put(token)
+        if len(self._pings) < PINGS_LIMIT and not message.retain:
+            self._pings.append((bytes(message.payload), arrival_ns))
 
     def _on_publish(
         self, _client: Client, _data: object, packet_id: int, reason: ReasonCode, _properties: object

@@ -2,13 +2,17 @@
 
 import itertools
 import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bus.interface import Received
 from bus.outbox import Outgoing, elsewhere, encode
+from bus.pings import PingAnswerer
+from clock import ServiceClock
 from schemas import Message, ServiceStatus
+from schemas.status import Service
 from schemas.topics import Kind
 
 
@@ -33,15 +37,21 @@ class _Session:
     unacknowledged: dict[int, Received] = field(default_factory=dict)
     online: bool = True
     last_will: Outgoing | None = None
+    pings: PingAnswerer | None = None
 
 
 class MemoryBroker:
-    """Routes between `MemoryBus`es. `published` keeps every message that came, for tests to look at."""
+    """Routes between `MemoryBus`es. `published` keeps every message that came, for tests to look at.
+
+    `monotonic_ns` stamps arrivals; `on_the_way` is called before a message is delivered, so that time can pass.
+    """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.up = True
         self.published: list[Outgoing] = []
+        self.monotonic_ns: Callable[[], int] = time.monotonic_ns
+        self.on_the_way: Callable[[Outgoing], object] = lambda message: None
         self._sessions: dict[str, _Session] = {}
         self._retained: dict[str, Outgoing] = {}
         self._tokens = itertools.count(1)
@@ -110,6 +120,7 @@ class MemoryBroker:
             if self._lose:
                 self._lose -= 1
                 return
+            self.on_the_way(message)
             copies = 2 if self._double else 1
             self._double = max(0, self._double - 1)
             if message.retain:
@@ -122,9 +133,17 @@ class MemoryBroker:
                     for _ in range(copies):
                         session.queue.append(self._delivery(message.topic, message.payload, message.retain))
             self.changed.notify_all()
+            for session in [each for each in self._sessions.values() if each.online and each.pings is not None]:
+                self._answer(session.pings, message)
+
+    def _answer(self, answerer: PingAnswerer | None, message: Outgoing) -> None:
+        if answerer is not None and answerer.topic == message.topic:
+            pong = answerer.answer(message.payload, answerer.clock.now_ns())
+            if pong is not None:
+                self.route(pong)
 
     def _delivery(self, topic: str, payload: bytes, retained: bool) -> Received:
-        return Received(topic, payload, retained, next(self._tokens))
+        return Received(topic, payload, retained, next(self._tokens), self.monotonic_ns())
 
 
 class MemoryBus:
@@ -139,7 +158,9 @@ class MemoryBus:
         self._manual_ack = manual_ack
         self._filters: list[str] = []
         self._status: tuple[Outgoing, Outgoing] | None = None
+        self._pings: PingAnswerer | None = None
         self._session: _Session | None = None
+        self.lost = 0
 
     @property
     def connected(self) -> bool:
@@ -152,7 +173,9 @@ class MemoryBus:
             return False
         if not self.connected:
             will = self._status[1] if self._status else None
+            self.lost += self._session is not None
             self._session = self._broker.attach(self._client_id, self._persistent, will)
+            self._session.pings = self._pings
             self._broker.subscribe(self._session, self._filters)
             if self._status:
                 self._broker.route(self._status[0])
@@ -164,6 +187,7 @@ class MemoryBus:
 
     def drop(self) -> None:
         """Lose the connection: the last will goes out."""
+        self.lost += self.connected
         self._detach(clean=False)
 
     def subscribe(self, filters: Sequence[str]) -> None:
@@ -173,10 +197,10 @@ class MemoryBus:
         if self._session is not None and self.connected:
             self._broker.subscribe(self._session, fresh)
 
-    def publish(self, kind: Kind, site: str, message: Message, **levels: str) -> None:
+    def publish(self, kind: Kind, site: str, message: Message, expiry_s: int | None = None, /, **levels: str) -> None:
         """Publish once; lost while disconnected."""
         if self.connected:
-            self._broker.route(encode(kind, site, message, levels))
+            self._broker.route(encode(kind, site, message, levels, expiry_s))
 
     def publish_elsewhere(self, topic: str, payload: bytes) -> None:
         """Publish, retained, on a topic outside of the contract; lost while disconnected."""
@@ -192,6 +216,12 @@ class MemoryBus:
         if self._session is not None and self.connected:
             self._session.last_will = self._status[1]
             self._broker.route(self._status[0])
+
+    def answer_pings(self, site: str, service: Service, instance: str, clock: ServiceClock) -> None:
+        """Answer clock pings to this service, inside the delivery."""
+        self._pings = PingAnswerer(site, service, instance, clock)
+        if self._session is not None:
+            self._session.pings = self._pings
 
     def receive(self, timeout_s: float, limit: int = 256) -> list[Received]:
         """What came, in order: at least one message or, after the time-out, none; at most `limit`."""

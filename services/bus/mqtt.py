@@ -11,8 +11,11 @@ from bus.address import BrokerAddress
 from bus.connection import Connection
 from bus.interface import Received
 from bus.outbox import elsewhere, encode
+from bus.pings import PingAnswerer
 from bus.shared import Shared, Status, Waker
+from clock import ServiceClock
 from schemas import Message, ServiceStatus
+from schemas.status import Service
 from schemas.topics import Kind
 
 __all__ = ["BrokerAddress", "MqttBus", "backoff_s"]
@@ -69,6 +72,11 @@ class MqttBus:
         return self._shared.last_error
 
     @property
+    def lost(self) -> int:
+        """Connections that ended unasked."""
+        return self._shared.lost
+
+    @property
     def dropped(self) -> int:
         """Messages given up while the broker was away, and QoS 0 messages nobody read."""
         return self._shared.outbox.dropped + self._shared.unread_dropped
@@ -93,9 +101,9 @@ class MqttBus:
         self._shared.filters.extend(each for each in filters if each not in self._shared.filters)
         self._wake()
 
-    def publish(self, kind: Kind, site: str, message: Message, **levels: str) -> None:
+    def publish(self, kind: Kind, site: str, message: Message, expiry_s: int | None = None, /, **levels: str) -> None:
         """Publish once. While disconnected QoS 1 messages wait, at most `bus.outbox.LIMIT` of them."""
-        self._shared.outbox.put(encode(kind, site, message, levels))
+        self._shared.outbox.put(encode(kind, site, message, levels, expiry_s))
         self._wake()
 
     def publish_elsewhere(self, topic: str, payload: bytes) -> None:
@@ -111,6 +119,11 @@ class MqttBus:
         self._shared.status = Status(present, encode("status", site, offline, levels))
         self._shared.outbox.put(present)
         self._wake()
+
+    def answer_pings(self, site: str, service: Service, instance: str, clock: ServiceClock) -> None:
+        """Answer clock pings to this service, in the connection's thread."""
+        self._shared.pings = PingAnswerer(site, service, instance, clock)
+        self.subscribe([self._shared.pings.topic])
 
     def receive(self, timeout_s: float, limit: int = 256) -> list[Received]:
         """What came, in order: at least one message or, after the time-out, none; at most `limit`."""
@@ -174,6 +187,7 @@ class _Link:
             connection.run(self._stopping, self.waker)
             if not connection.failure:
                 continue
+            self._shared.lost += connection.accepted
             self._report(connection.failure, connection.accepted)
             attempt = 1 if time.monotonic() - start_s > STABLE_S + BACKOFF_MIN_S else attempt + 1
             self._stopping.wait(backoff_s(attempt, random.random()))

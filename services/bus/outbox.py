@@ -25,12 +25,13 @@ class Outgoing:
     payload: bytes
     qos: Literal[0, 1]
     retain: bool
+    expiry_s: int | None = None
 
 
-def encode(kind: Kind, site: str, message: Message, levels: Mapping[str, str]) -> Outgoing:
+def encode(kind: Kind, site: str, message: Message, levels: Mapping[str, str], expiry_s: int | None = None) -> Outgoing:
     """A message with the topic, QoS and retain flag of the contract."""
     spec = TOPICS[kind]
-    return Outgoing(topic(kind, site, **levels), message.model_dump_json().encode(), spec.qos, spec.retain)
+    return Outgoing(topic(kind, site, **levels), message.model_dump_json().encode(), spec.qos, spec.retain, expiry_s)
 
 
 def elsewhere(topic: str, payload: bytes) -> Outgoing:

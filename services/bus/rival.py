@@ -86,12 +86,16 @@ class Rival:
 
     Another one's status after our own was told while we live. One alone may be what a broker that was killed kept of a
     predecessor; the second that differs is proof. What came before our own was told is a predecessor's as well: a
-    broker that keeps our session may deliver it again.
+    broker that keeps our session may deliver it again. One that only waits must say how often it lost its connection:
+    that makes its words differ when we take its session.
+
+    `heard_own`: our own status came back. `found`: there is another one, and we are the later.
     """
 
     def __init__(self, service: Service, instance: str, started_ns: int) -> None:
         self._what, self._started_ns = f"{service} {instance}", started_ns
-        self._heard_own = False
+        self.heard_own = False
+        self.found = False
         self._stale: set[bytes] = set()
         self._first: bytes | None = None
 
@@ -101,12 +105,13 @@ class Rival:
         if status is None or f"{status.service} {status.instance}" != self._what:
             return
         if status.started_ns == self._started_ns:
-            self._heard_own = True
-        elif not self._heard_own:
+            self.heard_own = True
+        elif not self.heard_own:
             self._stale.add(received.payload)
         elif status.state != "offline" and status.started_ns < self._started_ns and received.payload not in self._stale:
             self._first = self._first or received.payload
             if received.payload != self._first:
+                self.found = True
                 raise _another(self._what)
 
 

@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from bus.address import BrokerAddress
 from bus.interface import Received
 from bus.outbox import Outbox, Outgoing
+from bus.pings import PingAnswerer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,12 @@ class Shared:
     acknowledged: SimpleQueue[int] = field(default_factory=SimpleQueue)
     filters: list[str] = field(default_factory=list)
     status: Status | None = None
+    pings: PingAnswerer | None = None
     connected: threading.Event = field(default_factory=threading.Event)
     last_error: str = ""
     reported: str = ""
     unread_dropped: int = 0
+    lost: int = 0
 
 
 class Waker:

@@ -41,6 +41,7 @@ def _run(settings: MeterSettings) -> int:
     clock = ServiceClock()
     plans = SOURCES[settings.source](settings, clock)
     outlet = _open_outlet(settings, plans)
+    outlet.bus.answer_pings(settings.site, "meter", settings.instance_name, clock)
     identity = Identity(settings.instance_name, version("opjoule"), clock.now_ns(), _published_settings(settings))
     sentry = Sentry(settings.address(), settings.site, "meter", identity.instance, identity.started_ns)
     service = MeterService(outlet, _rules(settings), identity, clock, stop.is_set, sentry.alone)

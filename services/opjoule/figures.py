@@ -2,6 +2,7 @@
 
 import math
 
+from runner.job import MESSAGE_BYTES
 from schemas import EnergyResult, Quantity
 
 _PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
@@ -34,12 +35,23 @@ def headline(result: EnergyResult) -> str:
 
 
 def subject(result: EnergyResult) -> str:
-    """What ran: the parameter set; for a null train its variant, for a handshake its group and variant."""
+    """What ran: the parameter set; what a null train starts and reads; for a handshake its group and variant."""
     if result.operation == "null":
-        return result.variant
+        return null_name(result.variant)
     return (
         f"{result.parameter_set} {result.variant}".strip() if result.operation == "handshake" else result.parameter_set
     )
+
+
+def null_name(variant: str) -> str:
+    """`1 process: key+message` of `processes=1,reads=key+message,message_bytes=19600`: what is started and read."""
+    known = dict(part.partition("=")[::2] for part in variant.split(","))
+    number = known.get("processes", "")
+    if not number:
+        return variant
+    size = known.get("message_bytes", str(MESSAGE_BYTES))
+    reads = f": {known['reads']}" if "reads" in known else ""
+    return f"{number} process{'es' * (number != '1')}{reads}{f' {size} B' * (size != str(MESSAGE_BYTES))}"
 
 
 def quality(result: EnergyResult) -> str:

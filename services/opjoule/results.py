@@ -58,6 +58,8 @@ COLUMNS = (
     "counter_j",
     "counter_u_j",
     "counter_integral_j",
+    "counter_span_s",
+    "gross_j",
     "s_per_op",
     "cpu_time_s",
     "peak_memory_bytes",
@@ -141,6 +143,7 @@ def row(result: EnergyResult) -> dict[str, object]:
         "counter_j": counter.counter_j.value if counter else None,
         "counter_u_j": counter.counter_j.u if counter else None,
         "counter_integral_j": counter.integral_j.value if counter and counter.integral_j else None,
+        "counter_span_s": counter.span_s if counter else None,
         "s_per_op": result.time_per_repetition.mean_s if result.time_per_repetition else None,
         "output_bytes": _counts(result.output_bytes),
         "client_bytes": shake.client_bytes if shake else None,
@@ -160,7 +163,14 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def table(results: Iterable[EnergyResult], title: str = "", width: int = 80) -> Table:
     """Results for a terminal; the crypto energy needs a wide one, a narrow one has operation and set in one column."""
-    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    made = Table(
+        title=title or None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=width >= WIDE,  # its blanks are the two columns that 80 do not have
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     shown = [column for column in _TABLE_COLUMNS if column.least <= width < column.most]
     for column in shown:
         made.add_column(
@@ -199,7 +209,8 @@ _TABLE_COLUMNS = (
     _Column("board"),
     _Column("operation", most=NARROW, key="subject"),
     _Column("operation", least=NARROW),
-    _Column("parameter set", least=NARROW),
+    _Column("parameter set", least=NARROW, min_width=len("SLH-DSA-SHA2-128f")),
+    _Column("by", least=NARROW, key="backend"),
     _Column("net/op ± U95", "right", whole=True),
     _Column("crypto/op ± U95", "right", least=WIDE),
     _Column("reps", "right", least=NARROW),
@@ -215,7 +226,8 @@ def cells(result: EnergyResult) -> dict[str, str]:
         "board": result.dut,
         "operation": result.operation,
         "parameter set": name,
-        "subject": f"{result.operation} {name}",
+        "backend": result.backend,
+        "subject": f"{result.operation} {name} by {result.backend}",
         "net/op ± U95": headline(result),
         "crypto/op ± U95": with_u95(result.crypto_j_per_op),
         "reps": str(result.repetitions),

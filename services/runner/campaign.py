@@ -20,6 +20,7 @@ from runner.one_train import Bay
 from runner.quiet import OthersLoad
 from runner.rounds import PlannedTrain, Round, rounds
 from runner.settings import RunnerSettings
+from runner.stopping import Stopped
 from runner.target import PooledBook, Target
 from schemas import Board, OperationEvent
 from schemas.status import CampaignState
@@ -52,6 +53,9 @@ class Executor:
     _patient: bool = field(default=True, init=False)
     _state: CampaignState = field(init=False)
 
+    def __post_init__(self) -> None:
+        self._count()
+
     def run(self, campaign: Campaign, plan: Plan) -> CampaignState:
         """Run a campaign to its end; how that was. Raises Stopped, and SettingsError where a rival has our name."""
         seed = campaign.seed if campaign.seed is not None else secrets.randbits(48)
@@ -59,17 +63,18 @@ class Executor:
         log.info("campaign %s: %d trains a round, seed %d", campaign.name or "of items", len(plan.jobs), seed)
         target = self._target(campaign, plan)
         self._begin(campaign, plan, run_id)
-        end_s = math.inf if campaign.most_s is None else time.monotonic() + campaign.most_s
-        for each in rounds(plan, campaign, seed) if plan.jobs else ():
-            identity = Identity(self.settings.site, self.settings.dut, f"{run_id}-round-{each.number}", self.board)
-            ending = self._round(campaign, each, identity, target, end_s)
-            if ending is not None:
-                return self._end(ending, target)
-        return self._end("finished", target)
+        try:
+            self.pause("starting", self.settings.start_delay_s)
+            return self._end(self._rounds(campaign, plan, seed, run_id, target), target)
+        except Stopped:
+            self._tell(state="stopped")
+            raise
+        finally:
+            if self._state.state == "running":
+                self._tell(state="failed", detail="an error ended it, see the log of the runner")
 
     def pause(self, detail: str, duration_s: float) -> None:
         """Speak for this long, less when halted, and find out how busy the machine is; wait while it is too busy."""
-        self._count()
         cores = self._speak(detail, duration_s)
         end_s = time.monotonic() + self.settings.busy_wait_s
         if self._too_busy(cores) and self.settings.busy_wait_s:
@@ -77,6 +82,15 @@ class Executor:
         while self._too_busy(cores) and time.monotonic() < end_s and not self.halted():
             cores = self._speak(f"{detail}; waits, other programs keep the machine busy", STEP_S)
         self._busy = self._too_busy(cores)
+
+    def _rounds(self, campaign: Campaign, plan: Plan, seed: int, run_id: str, target: Target | None) -> Ending:
+        end_s = math.inf if campaign.most_s is None else time.monotonic() + campaign.most_s
+        for each in rounds(plan, campaign, seed) if plan.jobs else ():
+            identity = Identity(self.settings.site, self.settings.dut, f"{run_id}-round-{each.number}", self.board)
+            ending = self._round(campaign, each, identity, target, end_s)
+            if ending is not None:
+                return ending
+        return "finished"
 
     def _round(
         self, campaign: Campaign, each: Round, identity: Identity, target: Target | None, end_s: float
@@ -106,6 +120,7 @@ class Executor:
             measured = self.bay.measure(campaign, train, title, self._busy)
         except SettingsError as error:
             self.left_out += 1
+            self._tell(left_out_reason=f"{train.job}: {error}"[:500])
             log.warning("left out (%d so far): %s: %s", self.left_out, train.job, error)
         else:
             self.trains += 1
@@ -200,5 +215,8 @@ def _log(job: Job, measured: Measured) -> None:
     if error is not None:
         failed = record.failed if measured.check_error is None else record.failed + sum(record.verified)
         log.warning("%s: %d repetitions failed, the first: %s", job, failed, error)
+    if measured.usage.error is not None:
+        log.warning("%s: memory and CPU time are not known: %s", job, measured.usage.error)
+    verified = sum(record.verified) if measured.check_error is None else 0
     loads = sum(segment.kind == "load" for segment in record.plan.segments)
-    log.info("%s: %d repetitions in %d load segments", job, sum(record.verified), loads)
+    log.info("%s: %d repetitions in %d load segments", job, verified, loads)

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from errors import SettingsError
 from runner.campaign_text import Source
-from runner.job import MESSAGE_BYTES, Form
+from runner.job import MESSAGE_BYTES, MOST_MESSAGE_BYTES, Form
 from runner.procedures import Study
 from runner.segments import PresetName
 from runner.suggest import nearest
@@ -19,6 +19,9 @@ from schemas.operations import ParameterSetName
 MeasuredOperation = Literal["keygen", "encaps", "decaps", "derive", "sign", "verify", "encrypt", "decrypt", "handshake"]
 LEAST_TRAINS_UNTIL = 10
 """Of a stopping rule on U95 (DESIGN.md 4)."""
+MOST = 1_000_000
+"""Of rounds and of whatever else is counted."""
+MOST_S = 1e9
 TARGET = re.compile(r"\s*u95\s*<=\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 
 
@@ -33,7 +36,7 @@ def _operations(value: object) -> object:
     return every if value in ("*", ["*"]) else _listed(value)
 
 
-MessageBytes = Annotated[int, Field(ge=1, le=2**30, strict=True)]
+MessageBytes = Annotated[int, Field(ge=1, le=MOST_MESSAGE_BYTES, strict=True)]
 SetPattern = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9*?\[][A-Za-z0-9 ._:+*?\[\]!-]*$")]
 Mask = Annotated[str, Field(max_length=128, pattern=r"^$|^OPENSSL_(armcap|ia32cap|riscvcap)=[0-9A-Za-z:~+_-]+$")]
 Every = BeforeValidator(_listed)
@@ -58,7 +61,7 @@ class Measure(_Table):
 class Campaign(_Table):
     """A plan with its times. `items` are written as in a comma list; times in s."""
 
-    name: Annotated[str, Field(max_length=64)] = ""
+    name: Annotated[str, Field(max_length=64, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")] = ""
     description: Annotated[str, Field(max_length=1000)] = ""
     procedure: Literal["train", "as-published"] = "train"
     study: Study | None = None
@@ -68,16 +71,16 @@ class Campaign(_Table):
     preset: PresetName = "short"
     gap_s: Annotated[float, Field(ge=0.5, le=86_400, strict=True)] = 2.0
     every_s: Annotated[float | None, Field(ge=1, le=86_400, strict=True)] = None
-    rounds: Annotated[int, Field(ge=0, strict=True)] = 1
+    rounds: Annotated[int, Field(ge=0, le=MOST, strict=True)] = 1
     order: Literal["random", "as-written"] = "random"
     seed: Annotated[int | None, Field(ge=0, lt=2**53, strict=True)] = None
     message_bytes: MessageBytes = MESSAGE_BYTES
     until: Annotated[str | None, Field(pattern=TARGET.pattern.join("^$"))] = None
-    least_trains: Annotated[int, Field(ge=LEAST_TRAINS_UNTIL, strict=True)] = LEAST_TRAINS_UNTIL
-    most_trains: Annotated[int | None, Field(ge=LEAST_TRAINS_UNTIL, strict=True)] = None
-    most_s: Annotated[float | None, Field(gt=0, strict=True)] = None
-    null_every: Annotated[int, Field(ge=0, strict=True)] = 20
-    sham_every: Annotated[int, Field(ge=0, strict=True)] = 20
+    least_trains: Annotated[int, Field(ge=LEAST_TRAINS_UNTIL, le=MOST, strict=True)] = LEAST_TRAINS_UNTIL
+    most_trains: Annotated[int | None, Field(ge=LEAST_TRAINS_UNTIL, le=MOST, strict=True)] = None
+    most_s: Annotated[float | None, Field(gt=0, le=MOST_S, strict=True)] = None
+    null_every: Annotated[int, Field(ge=0, le=MOST, strict=True)] = 20
+    sham_every: Annotated[int, Field(ge=0, le=MOST, strict=True)] = 20
     _source: Source = PrivateAttr(default_factory=Source)
 
     @property
@@ -168,8 +171,9 @@ def _refuse_contradictions(campaign: Campaign, source: Source) -> None:
         ("measure", not (campaign.items or campaign.measure), "nothing to measure: add a [[measure]] or items"),
         ("sham_every", campaign.sham_every == 0, "at least one sham train is part of every round: 1 or more"),
         ("every_s", _shorter(campaign.every_s, campaign.train_s), "trains cannot start faster than train_s"),
-        ("study", campaign.study is None and _as_published(campaign), 'procedure "as-published" needs study, 1 or 2'),
+        ("procedure", campaign.study is None and _as_published(campaign), '"as-published" needs study, 1 or 2'),
         ("study", campaign.study is not None and not _as_published(campaign), 'is for procedure "as-published"'),
+        ("until", campaign.target == 0, "is never met: write more than 0 %"),
         ("until", _endless(campaign), "needs a maximum: most_trains or most_s"),
         ("until", campaign.until is not None and _as_published(campaign), "is for trains, not for as-published"),
         ("rounds", campaign.until is not None and "rounds" in campaign.model_fields_set, "until says when it ends"),

@@ -3,13 +3,15 @@
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from bus import Received
 from errors import SettingsError
 from schemas import Command, parse_topic
+from schemas.base import Model
+from schemas.operations import Text
 from schemas.status import CommandAnswer
 
 log = logging.getLogger(__name__)
@@ -26,14 +28,21 @@ class CommandDesk(Generic[Order]):
     """Commands of one DUT. `understand` makes an order of one, or raises SettingsError: its text is the refusal.
 
     `running` names what is being done, empty when nothing is. An order waits in `order` until somebody takes it.
+    `arrived` says whether what comes was sent while we were there: a broker keeps for days what was sent before.
     """
 
     def __init__(
-        self, site: str, dut: str, understand: Callable[[Command], Order], answered: Callable[[CommandAnswer], None]
+        self,
+        site: str,
+        dut: str,
+        understand: Callable[[Command], Order],
+        answered: Callable[[CommandAnswer], None],
+        arrived: Callable[[], bool] = lambda: True,
     ) -> None:
         self._owner = (site, dut)
         self._understand = understand
         self._answered = answered
+        self._arrived = arrived
         self._seen: deque[str] = deque(maxlen=REMEMBERED)
         self._order: Order | None = None
         self.running = ""
@@ -44,23 +53,27 @@ class CommandDesk(Generic[Order]):
         address = parse_topic(received.topic)
         if address is None or address.kind != "command" or (address.site, address.dut) != self._owner:
             return
-        try:
-            command = Command.model_validate_json(received.payload)
-        except ValidationError as error:
-            self._answer(UNREADABLE, f"no command: {_first(error)}")
+        command_id, command = _read(received.payload)
+        if command_id in self._seen:
             return
-        if command.command_id in self._seen:
-            return
-        self._seen.append(command.command_id)
-        self._answer(command.command_id, _retained() if received.retained else self._refusal(command))
+        if command_id != UNREADABLE:
+            self._seen.append(command_id)
+        self._answer(command_id, self._untimely(received) or self._refusal(command))
 
     def take(self) -> Order | None:
         """The order that waits, if any; it is no longer here then."""
         order, self._order = self._order, None
         return order
 
-    def _refusal(self, command: Command) -> str:
+    def _untimely(self, received: Received) -> str:
+        if received.retained:
+            return "it was sent with the retain flag: it would be done again at every start"
+        return "" if self._arrived() else "it was sent before this runner was started: send it again if it still holds"
+
+    def _refusal(self, command: Command | str) -> str:
         """Do it or note it; one line where it is refused, else nothing."""
+        if isinstance(command, str):
+            return command
         if command.action == "stop":
             return self._stop()
         if self.running or self._order is not None:
@@ -86,8 +99,26 @@ class CommandDesk(Generic[Order]):
         self._answered(CommandAnswer(command_id=command_id, accepted=not refusal, reason=refusal[:1000]))
 
 
-def _retained() -> str:
-    return "it was sent with the retain flag: it would be done again at every start"
+class _Named(Model):
+    """As much of a command as its answer needs."""
+
+    command_id: Annotated[Text, Field(min_length=1)]
+
+
+def _read(payload: bytes) -> tuple[str, Command | str]:
+    """The id to answer under, and the command or what is wrong with it."""
+    try:
+        command = Command.model_validate_json(payload)
+    except ValidationError as error:
+        return _id_in(payload), f"no command: {_first(error)}"
+    return command.command_id, command
+
+
+def _id_in(payload: bytes) -> str:
+    try:
+        return _Named.model_validate_json(payload).command_id
+    except ValidationError:
+        return UNREADABLE
 
 
 def _first(error: ValidationError) -> str:

@@ -29,5 +29,8 @@ def device(
         opjoule=version("opjoule"),
         backends=backends_of(offer),
         parameter_sets=tuple(offer.parameter_sets),
+        added_by_providers={
+            name: each.operations for name, each in offer.parameter_sets.items() if each.family == "provider"
+        },
         skipped=skipped_of(offer, without_lib),
     )

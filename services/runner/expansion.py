@@ -1,6 +1,6 @@
 """A campaign becomes jobs: patterns become names, null and sham trains come in, what cannot be done goes. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain, islice, product
@@ -92,13 +92,14 @@ def _nulls(campaign: Campaign, operations: tuple[Job, ...]) -> Iterator[Job]:
 
 def _measured(campaign: Campaign, number: int, measure: Measure, known: Mapping[str, ParameterSet]) -> Iterator[Job]:
     names = _names(campaign, number, measure, known)
+    certificates = [_certificate(campaign, number, each, known) for each in measure.certificates]
     for operation in measure.operations:
         able = [name for name in names if operation in known[name].operations]
         if not able and len(measure.operations) == 1:
             where = campaign.source.at(("measure", number, "operations"))
             raise SettingsError(f"{where}: none of {', '.join(measure.sets)} has {operation}")
         for name in able:
-            yield from _combinations(campaign, measure, operation, name)
+            yield from _combinations(campaign, measure, operation, name, certificates)
 
 
 def _names(campaign: Campaign, number: int, measure: Measure, known: Mapping[str, ParameterSet]) -> list[str]:
@@ -114,18 +115,30 @@ def _names(campaign: Campaign, number: int, measure: Measure, known: Mapping[str
     return list(names)
 
 
+def _certificate(campaign: Campaign, number: int, text: str, known: Mapping[str, ParameterSet]) -> str:
+    """The parameter set that signs a certificate, as the catalogue or a provider writes it."""
+    name = next((name for name in known if name.lower() == text.lower()), None)
+    if name is None:
+        where = campaign.source.at(("measure", number, "certificates", 0), text)
+        able = [name for name, each in known.items() if "sign" in each.operations]
+        raise SettingsError(f"{where}: {text}: no such parameter set: {nearest(text, able)}")
+    return name
+
+
 def _no_match(measure: Measure, pattern: str, found: list[str], known: Mapping[str, ParameterSet]) -> str:
     if not found:
         return f"no such parameter set: {nearest(pattern, known)}"
     return f"no {' or '.join(measure.operations)} (it has {', '.join(known[found[0]].operations)})"
 
 
-def _combinations(campaign: Campaign, measure: Measure, operation: Operation, name: str) -> Iterator[Job]:
+def _combinations(
+    campaign: Campaign, measure: Measure, operation: Operation, name: str, certificates: Sequence[str]
+) -> Iterator[Job]:
     """Everything that a `[[measure]]` lists and that makes a difference to this operation."""
     sizes = (measure.message_bytes or (campaign.message_bytes,)) if operation in WITH_MESSAGE else ()
-    certificates = measure.certificates if operation == "handshake" else ("",)
+    signers = certificates if operation == "handshake" else ("",)
     backends: tuple[Backend, ...] = ("lib",) if operation == "handshake" else measure.backends
-    for backend, form, mask, certificate in product(backends, measure.forms, measure.capability_masks, certificates):
+    for backend, form, mask, certificate in product(backends, measure.forms, measure.capability_masks, signers):
         for message_bytes in sizes or (Job(operation).message_bytes,):
             yield Job(
                 operation=operation,

@@ -12,6 +12,8 @@ NOTHING = "none"
 """The parameter set of null and sham trains."""
 MESSAGE_BYTES = 19_600
 """The message of the first published study."""
+MOST_MESSAGE_BYTES = 2**26
+"""A longer one has no room in a small board's memory, of which it may take a part only (`runner.message`)."""
 
 Form = Literal["", "pair", "private", "as-published"]
 """How the command line is used: a key pair by two processes, a private key by one, a study's own words."""

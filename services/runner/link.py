@@ -18,6 +18,9 @@ STEP_NS = 50_000_000
 LAST_WORD_S = 1.0
 """How long a runner that was stopped inside a train tries to reach the broker, to say that it is offline."""
 
+WORDS_UNHEARD = 2
+"""So many times in a row the broker was away when the runner had spoken: then it says so, once."""
+
 Hear = Callable[[Received], None]
 
 
@@ -61,13 +64,14 @@ class Link:
         self._instance = instance
         self._stop = stop
         self._started_ns = clock.now_ns()
-        rival = Rival("runner", instance, self._started_ns)
+        self._rival = Rival("runner", instance, self._started_ns)
         self._hearers: list[Hear] = []
-        self.listen([topic("status", device.site, service="runner", instance=instance)], rival.hear)
+        self.listen([topic("status", device.site, service="runner", instance=instance)], self._rival.hear)
         self._announced = False
-        self._warned = False
+        self._unconnected = 0
         self._detail = ""
         self._told: ServiceStatus | None = None
+        self._lost = 0
         self.health: dict[str, float] = {}
         self.campaign: CampaignState | None = None
         self.answer: CommandAnswer | None = None
@@ -77,6 +81,11 @@ class Link:
     def pending(self) -> int:
         """Events that the aggregator has not confirmed."""
         return self._publisher.pending
+
+    @property
+    def arrived(self) -> bool:
+        """Whether our first status came back: what came before it was sent before we were there."""
+        return self._rival.heard_own
 
     def listen(self, filters: Sequence[str], hear: Hear) -> None:
         """Subscribe; `hear` gets everything that comes, once, also what others subscribed to."""
@@ -126,10 +135,14 @@ class Link:
         return not self._publisher.pending
 
     def leave(self, detail: str) -> None:
-        """Say offline, also when a train was cut off and the broker has to be reached again for it."""
-        self._tell(self._status("offline", detail))
-        if self._bus.connect(LAST_WORD_S):
-            self._bus.flush(FLUSH_S)
+        """Say offline, also when a train was cut off and the broker has to be reached again for it.
+
+        Not where another runner has our name: the status topic is that one's.
+        """
+        if not self._rival.found:
+            self._tell(self._status("offline", detail))
+            if self._bus.connect(LAST_WORD_S):
+                self._bus.flush(FLUSH_S)
         self._bus.disconnect()
         self._publisher.close()
 
@@ -138,6 +151,9 @@ class Link:
         self._bus.set_status(self._device.site, status)
 
     def _deliver(self) -> None:
+        if self._lost != self._bus.lost:  # a rival takes this change as proof that we live
+            self._lost = self._bus.lost
+            self.say()
         if self._bus.connected and not self._announced:
             self._bus.publish("device", self._device.site, self._device, dut=self._device.dut)
             self._announced = True
@@ -146,11 +162,10 @@ class Link:
                 hear(received)
 
     def _warn_once(self) -> None:
-        if self._bus.connected or self._warned:
-            self._warned = not self._bus.connected
-            return
-        self._warned = True
-        log.warning("no broker; trains go on, events wait in the spool (%d so far)", self._publisher.pending)
+        """Not after the first words, which may be over before a broker that is there has answered."""
+        self._unconnected = 0 if self._bus.connected else self._unconnected + 1
+        if self._unconnected == WORDS_UNHEARD:
+            log.warning("no broker; trains go on, events wait in the spool (%d so far)", self._publisher.pending)
 
     def _status(
         self, state: Literal["online", "measuring", "offline"], detail: str, until_ns: int | None = None
@@ -165,7 +180,8 @@ class Link:
             started_time=rfc3339(self._started_ns),
             duts=(self._device.dut,),
             detail=detail[:500],
-            health={**self.health, "spool_depth": float(self._publisher.pending)},
+            health=self.health
+            | {"spool_depth": float(self._publisher.pending), "connections_lost": float(self._bus.lost)},
             campaign=self.campaign,
             answer=self.answer,
             aborted=self.aborted,

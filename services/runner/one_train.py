@@ -8,6 +8,7 @@ from pathlib import Path
 
 from clock import ServiceClock
 from errors import SettingsError
+from runner.around import check_error, limit_s, usage_of
 from runner.as_published import run_as_published
 from runner.campaign_file import Campaign
 from runner.events import Measured
@@ -28,9 +29,6 @@ from runner.trains_under_way import TrainsUnderWay
 from schemas import ParameterSet
 from schemas.status import AbortedTrain
 
-LEAST_LIMIT_S = 10.0
-LIMIT_MEDIANS = 20.0
-"""A repetition is killed after this many times what the trial took, and `LEAST_LIMIT_S` at least."""
 CHECK_REPETITIONS = 10
 """After the train: the check, and memory and CPU time of single repetitions."""
 END_MARGIN_S = 5.0
@@ -82,15 +80,6 @@ class Bay:
             finally:
                 work.close()
 
-    def repetition_s(self, job: Job, seed: int = 0) -> float:
-        """Median time of a few repetitions of a job, in s, 0 for sham. Raises as `measure`."""
-        with private_folder() as folder, closing(self._cli(folder, job)) as cli:
-            work = self._prepared(Bench(cli, folder, job, self.sets.get(job.parameter_set), seed, self.message_file))
-            try:
-                return self._trial(work).median_s
-            finally:
-                work.close()
-
     def _cli(self, folder: Path, job: Job) -> OpenSslCli:
         return OpenSslCli(self.openssl, folder, self.stop, job.capability_mask if job.backend == "cli" else "")
 
@@ -113,8 +102,8 @@ class Bay:
             variant=work.variant,
             processes=work.processes,
             output_bytes=work.output_bytes,
-            check_error=_check_error(work),
-            usage=work.usage(),
+            check_error=check_error(work),
+            usage=usage_of(work),
             disturbance=disturbance(run.before, run.after, busy=busy, governor=run.governor),
             null_variant=work.null_variant,
             size_unknown=work.size_unknown,
@@ -152,8 +141,8 @@ class Bay:
     def _run_train(self, work: Work, plan: TrainPlan, trial: Trial) -> TrainRecord:
         every = draw_every(plan.load_ns, trial.least_s)
         if work.run_train is not None:
-            return work.run_train(plan, every, _limit_s(trial))
-        repeat = work.begin(_limit_s(trial)) if work.begin else None
+            return work.run_train(plan, every, limit_s(trial.median_s))
+        repeat = work.begin(limit_s(trial.median_s)) if work.begin else None
         return run_train(plan, repeat, every, self.stop.wait_until, time.monotonic_ns)
 
     def _run_as_published(self, work: Work, procedure: Procedure, trial: Trial) -> tuple[TrainRecord, Times | None]:
@@ -161,7 +150,7 @@ class Bay:
             raise SettingsError("a sham train has no published procedure")
         load_s = sum(step.expected_s(trial.median_s) for step in procedure.steps if step.kind == "load")
         every = draw_every(round(load_s * 1e9), trial.least_s)
-        repeat = work.begin(_limit_s(trial))
+        repeat = work.begin(limit_s(trial.median_s))
         return run_as_published(procedure, repeat, every, self.stop.wait_until, time.monotonic_ns)
 
     def _note(self, job: Job, work: Work) -> None:
@@ -178,14 +167,3 @@ class Bay:
         """When the runner will speak again at the latest, if all goes as in the trial."""
         silent_s = expected_s + (segments + CHECK_REPETITIONS) * trial.median_s + END_MARGIN_S
         return self.clock.now_ns() + round(silent_s * 1e9)
-
-
-def _limit_s(trial: Trial) -> float:
-    return max(LEAST_LIMIT_S, LIMIT_MEDIANS * trial.median_s)
-
-
-def _check_error(work: Work) -> str | None:
-    try:
-        return work.check()
-    except OSError as error:
-        return f"the check could not be done: {error.strerror}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from errors import SettingsError
 from runner.campaign_file import Campaign, campaign_of_items, parse_campaign
 from runner.expansion import Offer, Plan, expand
+from runner.job import MOST_MESSAGE_BYTES
 from runner.plan import campaign_of
 from runner.settings import RunnerSettings
 from runner.shipped import load_campaign, shipped_campaigns
@@ -32,6 +33,11 @@ def own_campaign(settings: RunnerSettings) -> Campaign | None:
     if settings.plan.strip().lower() == WAIT:
         return None
     campaign = campaign_of(settings.plan)
+    if settings.rounds is not None and campaign.until is not None:
+        raise SettingsError(
+            f"--rounds (OPJOULE_ROUNDS) is {settings.rounds}, and the until of {campaign.name} says when it ends: "
+            "leave one of them out"
+        )
     return _with(campaign, settings, _OVER)
 
 
@@ -65,6 +71,8 @@ def _of_start(command: Command) -> Campaign:
 
 
 def _of_train(command: Command) -> Campaign:
+    if command.backend == "none" and command.operation != "sham":
+        raise SettingsError(f"{command.operation} has no backend none: cli or lib")
     backend = f"{command.backend}/" if command.backend in ("cli", "lib") else ""
     name = f":{command.parameter_set}" if command.parameter_set else ""
     item = f"{backend}{command.operation}{name}"
@@ -77,6 +85,8 @@ def _size_bytes(settings: RunnerSettings) -> int:
         size_bytes = path.stat().st_size if path is not None else 0
     except OSError as error:
         raise SettingsError(f"--message-file (OPJOULE_MESSAGE_FILE) {path}: {error.strerror}") from None
-    if not 1 <= size_bytes <= 2**30:
-        raise SettingsError(f"--message-file (OPJOULE_MESSAGE_FILE) {path}: {size_bytes} bytes, not 1 to 2^30")
+    if not 1 <= size_bytes <= MOST_MESSAGE_BYTES:
+        raise SettingsError(
+            f"--message-file (OPJOULE_MESSAGE_FILE) {path}: {size_bytes} bytes, not 1 to {MOST_MESSAGE_BYTES}"
+        )
     return size_bytes

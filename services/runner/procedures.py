@@ -83,6 +83,11 @@ def study_nulls(study: Study) -> tuple[Job, ...]:
     return (Job("null", backend="none", null_variant=NULL_SLEEP_VARIANT),) if study == 2 else ()
 
 
+def counted_repetitions(study: Study, job: Job, repetition_s: float) -> int:
+    """How many repetitions a study timed of a job of which one takes `repetition_s`."""
+    return timing_repetitions(job, repetition_s) if study == 1 else _repetitions_of_the_second(job)
+
+
 def timing_repetitions(job: Job, repetition_s: float) -> int:
     """How often the first study repeats for its timing: 100, or 10 where a signature of SLH-DSA is slow."""
     each = CATALOGUE.get(job.parameter_set)
@@ -101,5 +106,9 @@ def _first_study(job: Job, repetition_s: float) -> Procedure:
 
 
 def _second_study(job: Job) -> Procedure:
-    count = COUNTED_BY_SET.get(job.parameter_set, COUNTED_REPETITIONS)
-    return Procedure(2, (Step("idle", duration_s=SETTLE_S), Step("load", repetitions=count)))
+    load = Step("load", repetitions=_repetitions_of_the_second(job))
+    return Procedure(2, (Step("idle", duration_s=SETTLE_S), load))
+
+
+def _repetitions_of_the_second(job: Job) -> int:
+    return COUNTED_BY_SET.get(job.parameter_set, COUNTED_REPETITIONS)

@@ -32,9 +32,10 @@ def rounds(plan: Plan, campaign: Campaign, seed: int) -> Iterator[Round]:
     A round depends on plan, order, seed and its number alone, so that each can be repeated without those before it.
     """
     endless = campaign.rounds == 0 or campaign.until is not None
+    null_every = campaign.null_every if campaign.study is not None else None
     for number in count(1) if endless else range(1, campaign.rounds + 1):
         draw = random.Random(f"{seed}/{number}")
-        order = _random_order(plan, draw) if campaign.order == "random" else _as_written(plan)
+        order = _random_order(plan, draw) if campaign.order == "random" else _as_written(plan, null_every)
         yield Round(number, tuple(PlannedTrain(job, draw.getrandbits(48)) for job in order))
 
 
@@ -46,15 +47,27 @@ def _random_order(plan: Plan, draw: random.Random) -> tuple[Job, ...]:
     return tuple(jobs)
 
 
-def _as_written(plan: Plan) -> tuple[Job, ...]:
-    """Operations as written; null trains at the end of equal parts of them, then sham trains in the middle of parts."""
-    with_nulls = _spread(plan.operations, plan.nulls, [1.0] * len(plan.nulls))
+def _as_written(plan: Plan, null_every: int | None) -> tuple[Job, ...]:
+    """Operations as written; null trains at the end of equal parts of them, then sham trains in the middle of parts.
+
+    As published a null run comes after every `null_every` operations instead.
+    """
+    if null_every is None:
+        with_nulls = _spread(plan.operations, plan.nulls, [1.0] * len(plan.nulls))
+    else:
+        with_nulls = _placed(plan.operations, plan.nulls, [null_every * each for each in range(1, len(plan.nulls) + 1)])
     return tuple(_spread(with_nulls, plan.shams, [0.5] * len(plan.shams)))
 
 
 def _spread(jobs: Sequence[Job], extras: Sequence[Job], shares: Sequence[float]) -> list[Job]:
     """The jobs with one extra in each of as many equal parts, at that share of the part's length."""
-    places = [int((number + share) * len(jobs) / len(extras)) for number, share in enumerate(shares)]
+    return _placed(
+        jobs, extras, [int((number + share) * len(jobs) / len(extras)) for number, share in enumerate(shares)]
+    )
+
+
+def _placed(jobs: Sequence[Job], extras: Sequence[Job], places: Sequence[int]) -> list[Job]:
+    """The jobs with each extra before the one at its place."""
     spread: list[Job] = []
     done = 0
     for extra, place in zip(extras, places, strict=True):

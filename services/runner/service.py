@@ -6,6 +6,7 @@ from typing import Self
 
 from bus import MqttBus, Spool, SpoolingPublisher
 from clock import ServiceClock
+from file_lock import FileLock, hold_name
 from runner.campaign import Executor
 from runner.commands import CommandDesk
 from runner.description import device
@@ -39,6 +40,7 @@ class Service:
     link: Link
     desk: CommandDesk[Order]
     executor: Executor
+    lock: FileLock
 
     @classmethod
     def of(cls, settings: RunnerSettings, openssl: OpenSsl, without_lib: str | None, stop: Stop) -> Self:
@@ -48,7 +50,9 @@ class Service:
         own = None if campaign is None else Order(campaign, expand(campaign, offer))
         machine, clock = read_machine(), ServiceClock()
         bus = MqttBus(settings.address(), f"runner-{settings.site}-{settings.dut}", persistent=True)
-        publisher = SpoolingPublisher(bus, _spool(settings), settings.site, (settings.dut,), resend_s=settings.resend_s)
+        bus.answer_pings(settings.site, "runner", settings.instance_name, clock)
+        spool, lock = _spool(settings)
+        publisher = SpoolingPublisher(bus, spool, settings.site, (settings.dut,), resend_s=settings.resend_s)
         description = device(settings.site, settings.dut, machine, openssl, offer, without_lib)
         link = Link(bus, publisher, clock, description, settings.instance_name, stop)
 
@@ -59,7 +63,7 @@ class Service:
         def understand(command: Command) -> Order:
             return ordered(command, offer, settings)
 
-        desk = CommandDesk(settings.site, settings.dut, understand, answered)
+        desk = CommandDesk(settings.site, settings.dut, understand, answered, lambda: link.arrived)
         link.listen([topic("command", settings.site, dut=settings.dut)], desk.hear)
         stem = settings.state_dir / f"runner-{settings.dut}"
         governor = Governor(stem.with_name(f"{stem.name}.governor"), wanted=settings.governor == "performance")
@@ -69,7 +73,7 @@ class Service:
         bay = Bay(openssl, offer.parameter_sets, clock, stop, link, governor, under_way, settings.message_file)
         book = PooledBook(settings.site, settings.dut)
         executor = Executor(settings, machine.board(openssl.version), bay, lambda: desk.stop_asked, book)
-        return cls(settings, own, link, desk, executor)
+        return cls(settings, own, link, desk, executor, lock)
 
     @property
     def pending(self) -> int:
@@ -87,7 +91,6 @@ class Service:
             self.desk.running = self.own.campaign.name or "the plan"
             for each in self.own.plan.skipped:
                 log.warning("skipped: %s %s: %s", each.operation, each.parameter_set, each.reason)
-        self.executor.pause("starting", self.settings.start_delay_s)
         if self.own is not None:
             self._execute(self.own)
         while self.own is None or self.settings.then == "wait":
@@ -99,6 +102,7 @@ class Service:
     def leave(self, detail: str) -> None:
         """Say offline and keep what is unconfirmed."""
         self.link.leave(detail)
+        self.lock.close()
 
     def _execute(self, order: Order) -> None:
         self.desk.running = order.campaign.name or "the plan"
@@ -111,7 +115,7 @@ class Service:
             self.desk.running, self.desk.stop_asked = "", False
 
 
-def _spool(settings: RunnerSettings) -> Spool:
+def _spool(settings: RunnerSettings) -> tuple[Spool, FileLock]:
     """On disk, else, with a warning, in memory. Raises SettingsError where another runner has it."""
     path = settings.state_dir / f"runner-{settings.dut}.spool"
     trial = path.with_name(f"{path.name}.trial")
@@ -124,5 +128,5 @@ def _spool(settings: RunnerSettings) -> Spool:
             settings.state_dir,
             error.strerror,
         )
-        return Spool(None, settings.spool_limit_bytes)
-    return Spool(path, settings.spool_limit_bytes)
+        return Spool(None, settings.spool_limit_bytes), hold_name(path, "spool")
+    return Spool(path, settings.spool_limit_bytes), hold_name(path, "spool")

@@ -6,6 +6,8 @@ from typing import Literal
 from pydantic import Field
 
 from bus.settings import PublisherSettings
+from runner.campaign_file import MOST
+from runner.job import MOST_MESSAGE_BYTES
 from runner.segments import PresetName
 from schemas.base import DutName, Identifier
 
@@ -27,7 +29,10 @@ class RunnerSettings(PublisherSettings):
     )
     then: Literal["exit", "wait"] = Field("exit", description="after the plan: end, or wait for commands")
     rounds: int | None = Field(
-        None, ge=0, description="how often the plan is run, each time in another order; 0: for ever; else the plan's"
+        None,
+        ge=0,
+        le=MOST,
+        description="how often the plan is run, each time in another order; 0: for ever; else the plan's",
     )
     train_s: float | None = Field(
         None, ge=1, le=86_400, description="length of a train in s, longer where repetitions are long; else the plan's"
@@ -37,12 +42,15 @@ class RunnerSettings(PublisherSettings):
         description="lengths of segments and guard, by the settling time of the power supply: short, medium or long "
         "for 17, 40 or 200 ms; else the plan's",
     )
-    start_delay_s: float = Field(10.0, ge=0, le=3600, description="wait before the first train, in s")
+    start_delay_s: float = Field(10.0, ge=0, le=3600, description="wait before a campaign's first train, in s")
     gap_s: float | None = Field(
         None, ge=0.5, le=86_400, description="wait between trains, in s, 2 or more with a meter; else the plan's"
     )
     message_bytes: int | None = Field(
-        None, ge=1, le=2**30, description="size of the message that is signed; else the plan's"
+        None,
+        ge=1,
+        le=MOST_MESSAGE_BYTES,
+        description="size of the message that is signed, 67,108,864 at most; else the plan's",
     )
     message_file: Path | None = Field(None, description="file that is signed; else random bytes of that size")
     seed: int | None = Field(

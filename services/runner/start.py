@@ -44,11 +44,15 @@ def serve(settings: RunnerSettings, found: Found, without_lib: str | None, stop:
     if abandoned := remove_abandoned():
         log.info("removed %d folders with keys that killed runners left", abandoned)
     service = Service.of(settings, found.openssl, without_lib, stop)
-    detail = "stopped"
+    detail = "ended by an error, see its log"
     try:
         confirmed = service.run()
         detail = "plan finished"
+    except SettingsError as error:
+        detail = str(error)
+        raise
     except Stopped:
+        detail = "stopped"
         log.info("stopped, %d events wait in the spool", service.pending)
         return 0
     finally:

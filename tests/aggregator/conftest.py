@@ -26,6 +26,7 @@ class Lab:
     aggregator: Aggregator | None = None
 
     def __post_init__(self) -> None:
+        self.broker.monotonic_ns = lambda: self.now_ns
         self.client = MemoryBus(self.broker, "client")
         self.client.connect(1)
         self.start()

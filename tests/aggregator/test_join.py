@@ -4,10 +4,11 @@ from uuid import UUID
 
 from aggregator.clocks import SAME_HOST_BOUND_S, Timeline, place, shifted
 from aggregator.join import STREAMS_KEPT, Finished, Held, Joiner, Stream
-from schemas import HostClock, Segment
+from schemas import ClockState, HostClock, Segment
 from tests.aggregator.trains import SECOND, T0
 
 SHARED = Timeline("shared", None)
+NOW = T0 + 60 * SECOND
 
 
 def _train(number: int = 1, start_s: float = 0, end_s: float = 10, arrived_s: float = 11) -> Held:
@@ -30,46 +31,46 @@ def _joiner(*trains: Held) -> Joiner:
 def test_a_train_waits_until_the_watermark_is_past_its_end() -> None:
     joiner = _joiner(_train())
     joiner.set_stream(_stream(9.999))
-    assert joiner.complete("lab", "pi4") == []
+    assert joiner.complete("lab", "pi4", NOW) == []
     joiner.set_stream(_stream(10.0))
-    assert joiner.complete("lab", "pi4") == [_train()]
+    assert joiner.complete("lab", "pi4", NOW) == [_train()]
     assert joiner.held == 0
 
 
 def test_the_same_train_again_is_held_once() -> None:
     joiner = _joiner(_train(), _train(arrived_s=50))
     joiner.set_stream(_stream(10.0))
-    assert joiner.complete("lab", "pi4") == [_train()]
-    assert joiner.complete("lab", "pi4") == []
+    assert joiner.complete("lab", "pi4", NOW) == [_train()]
+    assert joiner.complete("lab", "pi4", NOW) == []
 
 
 def test_a_train_waits_for_every_meter_that_saw_its_beginning() -> None:
     joiner = _joiner(_train())
     joiner.set_stream(_stream(20.0, "m1"))
     joiner.set_stream(_stream(5.0, "m2"))
-    assert joiner.complete("lab", "pi4") == []
+    assert joiner.complete("lab", "pi4", NOW) == []
     joiner.set_stream(_stream(12.0, "m2"))
-    assert joiner.complete("lab", "pi4") == [_train()]
+    assert joiner.complete("lab", "pi4", NOW) == [_train()]
 
 
 def test_a_meter_that_stopped_before_the_train_is_not_waited_for() -> None:
     joiner = _joiner(_train())
     joiner.set_stream(_stream(-1.0, "old"))
     joiner.set_stream(_stream(10.0, "m1"))
-    assert joiner.complete("lab", "pi4") == [_train()]
+    assert joiner.complete("lab", "pi4", NOW) == [_train()]
 
 
 def test_a_meter_that_started_after_the_train_does_not_complete_it() -> None:
     joiner = _joiner(_train())
     joiner.set_stream(_stream(30.0, first_s=12))
-    assert joiner.complete("lab", "pi4") == []
+    assert joiner.complete("lab", "pi4", NOW) == []
 
 
 def test_samples_of_another_dut_complete_nothing() -> None:
     joiner = _joiner(_train())
     joiner.set_stream(Stream(("lab", "pi5", "m1", "shared"), SHARED, T0 - SECOND, T0 + 20 * SECOND))
-    assert joiner.complete("lab", "pi5") == []
-    assert joiner.complete("lab", "pi4") == []
+    assert joiner.complete("lab", "pi5", NOW) == []
+    assert joiner.complete("lab", "pi4", NOW) == []
 
 
 def test_a_train_that_waits_too_long_is_given_up_once() -> None:
@@ -82,7 +83,7 @@ def test_a_train_that_waits_too_long_is_given_up_once() -> None:
 def test_complete_trains_come_in_order_of_their_start() -> None:
     joiner = _joiner(_train(2, 20, 30), _train(1, 0, 10))
     joiner.set_stream(_stream(40.0))
-    assert [train.event_id.int for train in joiner.complete("lab", "pi4")] == [1, 2]
+    assert [train.event_id.int for train in joiner.complete("lab", "pi4", NOW)] == [1, 2]
 
 
 def test_a_meter_that_restarts_for_ever_does_not_grow_the_state() -> None:
@@ -117,13 +118,15 @@ def test_a_train_on_another_timeline_of_the_host_is_placed_before_it_is_compared
     joiner = _joiner(train)
     late = Timeline("m", _host("boot", 60 * SECOND))
     joiner.set_stream(_stream(69.0, timeline=late))
-    assert joiner.complete("lab", "pi4") == []
+    assert joiner.complete("lab", "pi4", NOW) == []
     joiner.set_stream(_stream(70.0, timeline=late))
-    assert joiner.complete("lab", "pi4") == [train]
+    assert joiner.complete("lab", "pi4", NOW) == [train]
 
 
 def test_shifting_moves_both_ends() -> None:
-    moved = shifted((Segment(kind="load", start_ns=10, end_ns=2000, repetitions=1),), 5)
+    moved = shifted(
+        (Segment(kind="load", start_ns=10, end_ns=2000, repetitions=1),), ClockState(method="same_host", offset_ns=5)
+    )
     assert (moved[0].start_ns, moved[0].end_ns, moved[0].repetitions) == (15, 2005, 1)
 
 

@@ -36,9 +36,9 @@ def test_a_model_without_a_statement_of_accuracy_has_no_gain(model: str) -> None
     assert facts(model).gain_u is None
 
 
-def test_a_simulated_device_holds_values_as_the_real_one_and_has_no_gain_error() -> None:
+def test_a_simulated_device_holds_no_value_and_has_no_gain_error() -> None:
     real, simulated = facts("FNB58"), facts("FNB58 (simulated)")
-    assert (simulated.hold_s, simulated.gain_u) == (real.hold_s, 0.0)
+    assert (simulated.hold_s, simulated.gain_u, simulated.counter_u) == (0.0, 0.0, real.counter_u)
     assert simulated.gain_source == METERS["simulated"].gain_source
     assert facts("another (simulated)").gain_u == 0.0
 

@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,32 @@ def test_nothing_of_the_spool_is_lost_when_the_broker_is_killed(
     until(all_is_journaled)
     assert sorted(journal) == list(range(60))
     publisher.close()
+
+
+@pytest.mark.parametrize("kind", [pytest.param("mosquitto", marks=pytest.mark.mosquitto)])
+def test_what_has_expired_is_not_delivered_to_whoever_comes_back_later(
+    make_bus: MakeBus, make: Make, collect: Collect
+) -> None:
+    runner, operator = make_bus("runner", persistent=True), make_bus("operator")
+    runner.subscribe([topic_filter("samples")])
+    await_subscriptions(make_bus, make, runner)
+    runner.disconnect()
+    for seq, expiry_s in ((1, 1), (2, 600), (3, None)):
+        operator.publish("samples", "lab", make.batch(seq), expiry_s, dut="pi4")
+    assert operator.flush(5.0)
+    time.sleep(2.1)
+    again = make_bus("runner", persistent=True)
+    assert seqs([each.payload for each in collect(again, 2)]) == [2, 3]
+
+
+def test_a_connection_that_ended_unasked_is_counted_and_one_that_was_left_is_not(
+    make_bus: MakeBus, until: Until
+) -> None:
+    bus = make_bus("runner")
+    bus.disconnect()
+    assert bus.connect(5.0) and bus.lost == 0
+    make_bus("runner").disconnect()  # takes its place
+    until(lambda: bus.lost == 1 and bus.connected)
 
 
 def test_a_refusal_is_kept_and_logged_once(

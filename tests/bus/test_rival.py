@@ -177,6 +177,42 @@ SERVICES = {
 @pytest.mark.processes
 @pytest.mark.mosquitto
 @pytest.mark.parametrize("kind", ["mosquitto"])
+@pytest.mark.parametrize("plan", ["wait", "sham"])
+def test_a_second_runner_ends_also_where_the_first_only_waits(
+    broker: LocalBroker, make_bus: MakeBus, tmp_path: Path, until: Until, plan: str
+) -> None:
+    command = [sys.executable, "-m", "runner", "--dut", "main", "--train-s", "1", "--busy-wait-s", "0"]
+    heard: list[ServiceStatus] = []
+    watcher = make_bus("watcher")
+    watcher.subscribe([topic("status", "lab", service="runner", instance="main")])
+
+    def last() -> ServiceStatus | None:
+        heard.extend(ServiceStatus.model_validate_json(each.payload) for each in watcher.receive(0.1))
+        return heard[-1] if heard else None
+
+    def is_online(started_ns: int | None = None) -> bool:
+        told = last()
+        return told is not None and told.state == "online" and started_ns in (None, told.started_ns)
+
+    with ExitStack() as stack:
+        waits = [*command, *settings(broker, tmp_path / "a"), "--plan", "wait", "--start-delay-s", "0"]
+        first = stack.enter_context(subprocess.Popen(waits, stderr=subprocess.DEVNULL))
+        stack.callback(first.kill)
+        until(is_online)
+        started_ns = heard[-1].started_ns
+        later = [*command, *settings(broker, tmp_path / "b"), "--plan", plan, "--log-level", "error"]
+        second = stack.enter_context(subprocess.Popen(later, stderr=subprocess.PIPE, text=True))
+        stack.callback(second.kill)
+        _, said = second.communicate(timeout=60)
+        assert said.count("\n") == 1 and said.startswith("runner: another runner main is connected to this broker")
+        assert second.returncode == 2
+        until(lambda: is_online(started_ns))
+        assert first.poll() is None
+
+
+@pytest.mark.processes
+@pytest.mark.mosquitto
+@pytest.mark.parametrize("kind", ["mosquitto"])
 @pytest.mark.parametrize("name", SERVICES)
 def test_the_later_of_two_processes_says_so_in_one_line_and_ends(
     broker: LocalBroker, make_bus: MakeBus, tmp_path: Path, until: Until, name: str

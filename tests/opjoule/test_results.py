@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from io import StringIO
@@ -193,6 +194,20 @@ def test_the_word_simulated_is_whole_however_narrow_the_terminal(
     journal.results.store([result(6, dut="a-board-with-a-name-of-forty-characters-", run_id="narrow", **SIMULATED)])
     monkeypatch.setattr("opjoule.results.WIDE_FILE", columns)
     assert "SIMULATED" in show("--run", "narrow")
+
+
+@pytest.mark.parametrize("width", [60, 80, WIDE_FILE])
+def test_the_same_operation_by_two_backends_is_told_apart_and_a_null_train_is_in_words(width: int) -> None:
+    reads = "processes=1,reads=key+message,message_bytes=19600"
+    shown = [result(0), result(1, backend="lib"), result(2, operation="null", parameter_set="none", variant=reads)]
+    console = Console(file=StringIO(), width=width)
+    console.print(table(shown, width=width))
+    assert isinstance(console.file, StringIO)
+    said = " ".join(console.file.getvalue().split())
+    by = "by " if width < 80 else ""
+    assert re.search(rf"ML-KEM-768 {by}cli .*ML-KEM-768 {by}lib ", said)
+    assert ("null 1 process: key+message cli " in said) == (width >= 80)
+    assert "message_bytes" not in said
 
 
 def test_brackets_in_a_name_are_shown_as_they_are() -> None:

@@ -84,11 +84,11 @@ def test_filters_choose_what_is_pooled(show: Callable[..., str]) -> None:
     assert show("--pooled", "--run", "none", "--format", "csv") == ",".join(POOLED_COLUMNS) + "\n"
 
 
-def test_a_null_train_is_named_by_its_variant_and_a_handshake_by_group_and_certificate(
+def test_a_null_train_is_named_by_what_it_starts_and_reads_and_a_handshake_by_group_and_certificate(
     show: Callable[..., str],
 ) -> None:
     lines = show().splitlines()
-    assert any("processes=1,reads=key" in line for line in lines if "null" in line)
+    assert any("1 process: key " in line for line in lines if "null" in line)
     assert any("X25519MLKEM768 certificate=ML-DSA-65" in line for line in lines if "handshake" in line)
 
 

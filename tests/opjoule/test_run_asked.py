@@ -45,6 +45,8 @@ def test_flags_say_how_the_operation_is_done() -> None:
     assert [job.message_bytes for job in signing] == [32]
     handshake = _plan("handshake X25519MLKEM768", Details(certificates=("ML-DSA-65",))).operations
     assert [(job.backend, job.certificate) for job in handshake] == [("lib", "ML-DSA-65")]
+    handshake = _plan("handshake X25519", Details(certificates=("ml-dsa-65", "ED25519"))).operations
+    assert [job.certificate for job in handshake] == ["ML-DSA-65", "Ed25519"]
 
 
 def test_times_of_trains_go_into_the_text_that_a_runner_is_sent() -> None:
@@ -71,8 +73,14 @@ def test_a_shipped_campaign_a_list_of_items_and_all_are_taken_as_they_are() -> N
         ("sign ML-DSA-66", Details(), "ML-DSA-66: no such parameter set: did you mean ML-DSA-65?"),
         ("sign ML-KEM-768", Details(), "ML-KEM-768: no sign (it has keygen, encaps, decaps, handshake)"),
         ("dmeo", Details(), "nothing is called 'dmeo': did you mean demo?"),
+        ("sham,sign:ML-DSA-66", Details(), "'sign:ML-DSA-66': did you mean ML-DSA-65?"),
         ("demo", Details(backends=("lib",)), "--backend goes with operations or `all`: a campaign's own text decides"),
         ("sign ML-DSA-65", Details(backends=("libb",)), "backends is 'libb': did you mean lib?"),
+        (
+            "handshake X25519",
+            Details(certificates=("ml-dsa-65", "ECDSA-P256")),
+            "ECDSA-P256: no such parameter set: did you mean ECDSA-P-256?",
+        ),
         ("handshake", Details(), "handshake needs a group, e.g. handshake X25519MLKEM768 --certificate ML-DSA-65"),
     ],
 )

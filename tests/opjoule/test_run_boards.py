@@ -1,6 +1,7 @@
 """What `opjoule run` makes of the messages of boards: answers, progress, silence, and whose message it is."""
 
 import io
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
@@ -12,10 +13,11 @@ from bus import MemoryBroker, MemoryBus, Received
 from bus.settings import BrokerSettings
 from configure import load
 from errors import SettingsError
+from opjoule.run.asked import Asked, Details, campaign_of, expand_asked
 from opjoule.run.boards import SILENCE_NS, Board, Boards
 from opjoule.run.boards_view import board_line, board_lines, doing, energy_table, news_line, trains
-from opjoule.run.fleet import choose, listen
-from schemas import EnergyResult, Message, OperationEvent, ServiceStatus, topic
+from opjoule.run.fleet import choose, listen, not_to_be_had, offer_of, tell
+from schemas import DeviceDescription, EnergyResult, Message, OperationEvent, ServiceStatus, topic
 from schemas.status import CampaignState, CommandAnswer
 from tests.aggregator.trains import SECOND, T0, event, segments
 from tests.opjoule.test_watch import RESULT
@@ -125,6 +127,51 @@ def test_trains_without_a_result_are_told_at_the_end(board: Board) -> None:
     assert board_line(board, "finished").endswith("finished; 1 trains have no result")
 
 
+def test_a_campaign_that_somebody_else_stopped_is_not_called_finished(board: Board) -> None:
+    board.hear(_status(answer=_answer(), campaign=_campaign("running")), T0)
+    board.hear(_status(campaign=_campaign("stopped", 2)), T0)
+    assert (board_line(board, "finished"), board.well) == ("pi4, 2 of 3 trains: stopped by a command", False)
+
+
+def test_a_train_that_the_board_left_out_is_told_with_its_reason(board: Board) -> None:
+    board.hear(_status(answer=_answer(), campaign=_campaign("running")), T0)
+    whole = _campaign("finished", 3)
+    board.hear(_status(campaign=whole), T0)
+    assert board.well
+    less = whole.model_copy(update={"trains_done": 2, "left_out": 1, "left_out_reason": "sign X: no key"})
+    board.hear(_status(campaign=less), T0)
+    assert board_line(board, "finished") == "pi4, 2 of 3 trains: finished; left out: sign X: no key"
+    assert not board.well
+
+
+def _described(**changes: object) -> DeviceDescription:
+    texts = ("site", "dut", "model", "architecture", "cpu", "operating_system", "kernel", "python", "openssl_program")
+    fields = {**dict.fromkeys(texts, "x"), "bits": 64, "cores": 4, "memory_bytes": 2**30, "opjoule": "0"}
+    sets = {"parameter_sets": ("Ed25519", "opj-sig"), "added_by_providers": {"opj-sig": ("keygen", "sign")}}
+    return DeviceDescription.model_validate({**fields, "openssl": "3.5.0", "backends": ("cli",), **sets, **changes})
+
+
+def _asked(*words: str) -> Asked:
+    return campaign_of(words, Details(), pytest.fail)
+
+
+def test_what_was_asked_for_by_name_and_the_board_cannot_do_is_told_in_the_end(board: Board) -> None:
+    board.device = _described()
+    assert not_to_be_had(_asked("sign", "Ed25519", "ML-DSA-65"), board) == [
+        "pi4: left out: sign ML-DSA-65: OpenSSL 3.5.0 lacks ML-DSA-65"
+    ]
+    assert not_to_be_had(_asked("sign", "E*", "ML-*"), board) == []
+    assert not_to_be_had(_asked("sign", "opj-sig"), board) == []
+    board.device = _described(added_by_providers={})
+    assert not_to_be_had(_asked("sign", "opj-sig"), board) == []
+
+
+def test_what_a_provider_of_the_board_adds_can_be_planned_from_here(board: Board) -> None:
+    board.device = _described()
+    plan = expand_asked(_asked("sign", "opj-sig"), offer_of(board))
+    assert [str(job) for job in plan.operations] == ["sign opj-sig"]
+
+
 @pytest.mark.parametrize(
     "forge",
     [
@@ -217,3 +264,14 @@ def test_a_board_that_is_not_there_is_refused_with_those_that_are(lab: MemoryBus
 def test_where_no_board_is_online_that_is_said() -> None:
     with pytest.raises(SettingsError, match=r"^no runner is online at site lab of mqtt://127.0.0.1:1883$"):
         choose(Boards("lab"), None, SETTINGS)
+
+
+def test_a_command_is_dropped_by_the_broker_once_its_sender_has_given_the_board_up() -> None:
+    broker = MemoryBroker()
+    bus, boards, board = MemoryBus(broker, "operator"), Boards("lab"), Board("pi4")
+    bus.connect(0.0)
+    tell(bus, boards, [board], "stop")
+    assert broker.published[-1].expiry_s == SILENCE_NS // SECOND
+    board.hear(_status("measuring", until_ns=time.time_ns() + 3600 * SECOND), time.time_ns())
+    tell(bus, boards, [board], "stop")
+    assert broker.published[-1].expiry_s == pytest.approx(3600 + SILENCE_NS // SECOND, abs=2)

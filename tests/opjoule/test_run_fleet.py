@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,15 @@ SYSTEM = shutil.which("openssl") or ""
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(not SYSTEM, reason="no openssl program on PATH")]
 
 TWO_TRAINS = 'items = ["sign:ECDSA-P-256"]\ntrain_s = 1\nnull_every = 0\norder = "as-written"\n'
+OF_ANOTHER_CPU = """
+train_s = 1
+null_every = 0
+[[measure]]
+operations = "sign"
+sets = "ECDSA-P-256"
+backends = "lib"
+capability_masks = "OPENSSL_riscvcap=0"
+"""
 WITHOUT_END = 'items = ["sham"]\ntrain_s = 1\nrounds = 0\n'
 
 
@@ -75,6 +85,25 @@ def test_a_campaign_is_started_on_the_board_and_followed_to_its_joules(
         (cells,) = csv.DictReader(file)
     assert (cells["simulated"], cells["meter"], cells["failed"]) == ("yes", "simulated-1", "0")
     assert float(cells["u95_j"]) > 0
+
+
+def test_a_campaign_that_somebody_else_stops_is_no_success(broker_url: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "opjoule", "run", _campaign(tmp_path, WITHOUT_END), "--broker", broker_url]
+    process = subprocess.Popen(dies_with_parent(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert any(line.startswith("pi4: 0 trains; in a train until ") for line in process.stdout)
+    assert main(["run", "stop", "--broker", broker_url]) == 0
+    said, complaints = process.communicate(timeout=60)
+    assert (process.returncode, complaints) == (1, "")
+    assert re.fullmatch(r"pi4, \d+ trains: stopped by a command", said.splitlines()[-1])
+
+
+def test_what_a_board_could_not_measure_is_told_with_the_reason_and_is_no_success(
+    broker_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", _campaign(tmp_path, OF_ANOTHER_CPU), "--dut", "pi4", "--broker", broker_url]) == 1
+    reason = "left out: sign ECDSA-P-256 OPENSSL_riscvcap=0 by lib: OPENSSL_riscvcap has no effect on "
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"pi4, 1 of 2 trains: finished; {reason}")
 
 
 def test_ctrl_c_leaves_the_board_measuring_and_stop_ends_it_after_its_train(

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from opjoule.run.view import duration, failures, job_name, left_out_lines, null_name, short_time, timing_table
+from opjoule.figures import null_name
+from opjoule.run.view import duration, failures, job_name, left_out_lines, short_time, timing_table
 from runner.job import Job
 from tests.opjoule.test_run_rows import ROW, TIMES
 

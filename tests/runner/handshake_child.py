@@ -26,7 +26,8 @@ from runner.openssl.tls import (
     offered,
     open_contexts,
 )
-from runner.openssl.tls_names import signature_scheme, tls_group
+from runner.openssl.tls.contexts import knows_scheme, new_context
+from runner.openssl.tls_names import SCHEMES, signature_scheme, tls_group
 from runner.operations.handshake import prepare_handshake
 from runner.operations.handshake_work import repeating
 from runner.operations.work import Bench
@@ -69,8 +70,14 @@ def pairs(cli: OpenSslCli) -> Any:
     """Every group and every certificate of the library in one handshake each: what came of it."""
     counting.COUNTED_S = 0.02
     found = {}
-    groups, certificates, _ = offered(a_library(cli))
-    wanted = [*((group, "ECDSA-P-256") for group in groups), *(("X25519", name) for name in certificates)]
+    library = a_library(cli)
+    context = new_context(library, "secp256r1", "ecdsa_secp256r1_sha256", server=False)
+    certificates = [name for name, scheme in SCHEMES.items() if knows_scheme(library, context, scheme)]
+    library["SSL_CTX_free"](context)
+    wanted = [
+        *((group, "ECDSA-P-256") for group in offered(library).groups),
+        *(("X25519", name) for name in certificates),
+    ]
     for group, certificate in dict.fromkeys(wanted):
         job = Job("handshake", group, "lib", certificate=certificate)
         work = prepare_handshake(Bench(cli, cli.folder, job, CATALOGUE[group], 1))
@@ -140,7 +147,6 @@ def offer(cli: OpenSslCli) -> Any:
     return {
         **each._asdict(),
         "no_group": [each.group_error(name) for name in ("X25519", "ffdhe2048", "kyber9", "ML-KEM-768")],
-        "no_certificate": [each.certificate_error(name) for name in ("Ed25519", "SLH-DSA-SHA2-128s", "ML-DSA-65")],
     }
 
 

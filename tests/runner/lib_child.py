@@ -4,6 +4,8 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from ctypes import addressof, memmove
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,63 @@ class Idle(Crypto):
     def __getitem__(self, name: str) -> Callable[..., Any]:
         function = super().__getitem__(name)
         return (lambda *arguments: 1 if self.idle else function(*arguments)) if name == self._name else function
+
+
+OUTPUTS = {
+    "EVP_PKEY_encapsulate": (1, 2, 3, 4),
+    "EVP_PKEY_decapsulate": (1, 2),
+    "EVP_PKEY_derive": (1, 2),
+    "EVP_PKEY_decrypt": (1, 2),
+}
+"""Which arguments a function writes."""
+
+
+class Wrong(Crypto):
+    """A libcrypto one of whose functions gives what `forge` makes of its outputs, whenever that is set."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._name = name
+        self.forge: Callable[[tuple[bytes, ...]], tuple[bytes, ...]] = tuple
+        super().__init__(path)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        function = super().__getitem__(name)
+        return partial(self._call, function) if name == self._name else function
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        result = function(*arguments)
+        if arguments[1] is None:
+            return result
+        cells = [arguments[index]._obj for index in OUTPUTS[self._name]]
+        forged = self.forge(tuple(map(bytes, cells)))
+        for cell, content in zip(cells, forged, strict=True):
+            memmove(addressof(cell), content, len(content))
+        return 1 if forged else result
+
+
+class Repeating:
+    """After so many honest calls the outputs of the last one again and again."""
+
+    def __init__(self, honest: int) -> None:
+        self._left = honest
+        self._last: tuple[bytes, ...] = ()
+
+    def __call__(self, outputs: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        if self._left:
+            self._left -= 1
+            self._last = outputs
+        return self._last
+
+
+class Other:
+    """Another first byte at each call."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def __call__(self, outputs: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        self._calls += 1
+        return bytes([outputs[0][0] ^ self._calls]) + outputs[0][1:], *outputs[1:]
 
 
 @contextmanager
@@ -130,6 +189,32 @@ def idle(crypto: Crypto) -> dict[str, Any]:
             honest = work.check()
             liar.idle = True
             found[operation] = [honest, work.check()]
+    return found
+
+
+FORGED: dict[str, tuple[Operation, str, str, Callable[[], Any]]] = {
+    "encaps twice": ("encaps", "ML-KEM-512", "EVP_PKEY_encapsulate", lambda: Repeating(1)),
+    "encaps flipped": ("encaps", "ML-KEM-512", "EVP_PKEY_decapsulate", lambda: Repeating(1)),
+    "decaps flipped": ("decaps", "ML-KEM-512", "EVP_PKEY_decapsulate", lambda: Repeating(1)),
+    "derive": ("derive", "X25519", "EVP_PKEY_derive", Other),
+    "derive anyhow": ("derive", "X25519", "EVP_PKEY_derive", lambda: Repeating(2)),
+    "encrypt": ("encrypt", "RSA-1024", "EVP_PKEY_decrypt", Other),
+    "decrypt": ("decrypt", "RSA-1024", "EVP_PKEY_decrypt", Other),
+    "encrypt flipped": ("encrypt", "RSA-1024", "EVP_PKEY_decrypt", lambda: Repeating(1)),
+    "decrypt flipped": ("decrypt", "RSA-1024", "EVP_PKEY_decrypt", lambda: Repeating(1)),
+}
+
+
+def forged(crypto: Crypto) -> dict[str, Any]:
+    """What the check says when a function succeeds and writes something else."""
+    found: dict[str, Any] = {}
+    for title, (operation, name, function, forge) in FORGED.items():
+        liar = Wrong(crypto.path, function)
+        with prepared(liar, operation, name) as work:
+            liar.forge = forge()
+            if title == "encaps twice":
+                repeated(work, 1)
+            found[title] = work.check()
     return found
 
 

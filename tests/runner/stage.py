@@ -45,7 +45,15 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.settings = RunnerSettings.model_validate(
-            {"dut": "pi4", "train_s": 1, "gap_s": 0.5, "seed": 11, "busy_wait_s": 0, "state_dir": self.folder}
+            {
+                "dut": "pi4",
+                "train_s": 1,
+                "gap_s": 0.5,
+                "seed": 11,
+                "busy_wait_s": 0,
+                "start_delay_s": 0,
+                "state_dir": self.folder,
+            }
         )
         self.broker, clock, machine = MemoryBroker(), ServiceClock(), read_machine()
         self.bus = MemoryBus(self.broker, "runner", persistent=True)

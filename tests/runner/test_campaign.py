@@ -77,7 +77,10 @@ def test_failed_repetitions_travel_in_the_event_with_the_first_error(
     assert event.first_error == "pkeyutl: exit 4: no luck"
 
 
-def test_signatures_that_do_not_verify_are_all_failed(make_stage: MakeStage, make_fake: MakeFake) -> None:
+def test_signatures_that_do_not_verify_are_all_failed(
+    make_stage: MakeStage, make_fake: MakeFake, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     stage = make_stage(make_fake('head -c 64 /dev/zero > "$8"; exit 0'))
     stage.run("sign:Ed25519")
     (event,) = stage.events
@@ -86,15 +89,17 @@ def test_signatures_that_do_not_verify_are_all_failed(make_stage: MakeStage, mak
     assert event.time_per_repetition is None
     assert event.first_error is not None
     assert event.first_error.startswith("the signature does not verify")
+    assert "sign Ed25519: 0 repetitions in" in caplog.text
 
 
 def test_what_cannot_be_prepared_is_left_out_and_the_rest_goes_on(
     make_stage: MakeStage, make_fake: MakeFake, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage = make_stage(make_fake("echo out of order >&2; exit 1"))
-    stage.run("sign:Ed25519,sham")
+    state = stage.run("sign:Ed25519,sham")
     assert [event.operation for event in stage.events] == ["sham"]
     assert stage.executor.left_out == 1
+    assert state.left_out_reason.startswith("sign Ed25519: sign Ed25519 with OpenSSL")
     assert "left out (1 so far): sign Ed25519: sign Ed25519 with OpenSSL" in caplog.text
 
 
@@ -112,6 +117,24 @@ def test_without_a_broker_there_is_one_warning_and_events_arrive_when_it_comes(
     assert len(stage.events) == 2
     (description,) = (DeviceDescription.model_validate_json(payload) for payload in stage.said("device"))
     assert description.backends == ("cli",)
+
+
+def test_a_broker_that_answers_after_the_first_words_is_never_called_away(
+    make_stage: MakeStage, system_openssl: OpenSsl, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = make_stage(system_openssl)
+    stage.broker.stop()
+    stage.link.speak("starting", 0.0)
+    stage.broker.start()
+    stage.link.speak("waits", 0.0)
+    assert "no broker" not in caplog.text
+    for _ in range(3):
+        stage.broker.stop()
+        for _ in range(3):
+            stage.link.speak("waits", 0.0)
+        stage.broker.start()
+        stage.link.speak("waits", 0.0)
+    assert caplog.text.count("no broker") == 3
 
 
 def test_events_are_kept_until_the_aggregator_has_named_them(make_stage: MakeStage, system_openssl: OpenSsl) -> None:
@@ -143,6 +166,8 @@ def test_a_request_to_end_in_a_train_leaves_no_event(
     stage.link.leave("stopped")
     assert (stage.events, stage.link.pending) == ([], 0)
     assert stage.states[-1] == "offline"
+    campaign = stage.statuses[-1].campaign
+    assert campaign is not None and campaign.state == "stopped"
 
 
 def test_a_finite_plan_with_something_skipped_ends_with_status_1_and_says_what(

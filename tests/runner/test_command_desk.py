@@ -8,7 +8,7 @@ import pytest
 
 from bus import Received
 from errors import SettingsError
-from runner.commands import REMEMBERED, CommandDesk
+from runner.commands import REMEMBERED, UNREADABLE, CommandDesk
 from runner.orders import ordered
 from runner.plan import WholeCatalogue
 from runner.settings import RunnerSettings
@@ -24,9 +24,12 @@ class Operator:
 
     answers: list[CommandAnswer] = field(default_factory=list)
     reason: str = ""
+    arrived: bool = True
 
     def __post_init__(self) -> None:
-        self.desk: CommandDesk[Command] = CommandDesk("lab", "pi4", self._understand, self.answers.append)
+        self.desk: CommandDesk[Command] = CommandDesk(
+            "lab", "pi4", self._understand, self.answers.append, lambda: self.arrived
+        )
 
     def _understand(self, command: Command) -> Command:
         if self.reason:
@@ -108,6 +111,20 @@ def test_a_retained_command_is_refused(operator: Operator) -> None:
 
 
 @pytest.mark.parametrize(
+    "command", [{"action": "stop"}, {"action": "start", "campaign": "demo"}, {"action": "train", "operation": "sham"}]
+)
+def test_what_was_sent_before_the_start_is_refused_and_the_plan_goes_on(
+    operator: Operator, command: dict[str, Any]
+) -> None:
+    operator.arrived, operator.desk.running = False, "continuous"
+    assert "before this runner was started" in _refusal(operator.send(**command))
+    assert (operator.desk.take(), operator.desk.stop_asked) == (None, False)
+    operator.arrived = True
+    operator.send(action="stop")
+    assert operator.desk.stop_asked
+
+
+@pytest.mark.parametrize(
     ("command", "said"),
     [
         ({"action": "jump"}, "action"),
@@ -119,11 +136,16 @@ def test_a_retained_command_is_refused(operator: Operator) -> None:
 def test_what_is_no_command_is_refused_with_what_is_wrong(
     operator: Operator, command: dict[str, Any], said: str
 ) -> None:
-    assert said in _refusal(operator.send(**command))
+    answer = operator.send(**command)
+    assert answer is not None
+    assert said in _refusal(answer)
+    assert answer.command_id == (command.get("command_id", "id-0") or UNREADABLE)
 
 
-def test_bytes_that_are_no_json_are_refused(operator: Operator) -> None:
-    operator.desk.hear(Received(TOPIC, b"\xff\x00", False, 0))
+def test_bytes_that_are_no_json_are_refused_every_time(operator: Operator) -> None:
+    for _ in range(2):
+        operator.desk.hear(Received(TOPIC, b"\xff\x00", False, 0))
+    assert [answer.command_id for answer in operator.answers] == [UNREADABLE, UNREADABLE]
     assert _refusal(operator.answers[0]).startswith("no command: ")
 
 
@@ -171,6 +193,11 @@ def test_a_campaign_comes_by_its_shipped_name_or_whole() -> None:
         ({"action": "start", "campaign_toml": "x = 1"}, "campaign_toml, line 1: there is no key x"),
         ({"action": "train", "operation": "sign", "parameter_set": "ML-DSA-66"}, "ML-DSA-65"),
         ({"action": "train", "operation": "sign", "parameter_set": "X25519"}, "no sign"),
+        ({"action": "train", "operation": "keygen", "parameter_set": "X25519", "backend": "none"}, "cli or lib"),
+        (
+            {"action": "start", "campaign_toml": 'name = "a\\n\\u0007"\nitems = "sham"'},
+            "campaign_toml, line 1: name is",
+        ),
     ],
 )
 def test_a_command_that_means_nothing_is_refused_with_the_reason(command: dict[str, Any], said: str) -> None:

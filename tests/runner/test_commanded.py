@@ -102,6 +102,23 @@ def test_stop_ends_a_campaign_after_the_train_and_the_runner_waits_on(plant: Pla
     operator.close()
 
 
+def test_what_was_sent_while_no_runner_was_there_does_nothing_at_the_next_start(
+    plant: Plant, system_openssl: OpenSsl
+) -> None:
+    operator = Operator(plant)
+    settings = QUICK | {"openssl": system_openssl.program}
+    plant.start("runner", **settings, plan="wait")
+    operator.wait_for("waits", detail="waits for commands")
+    plant.services.stop("runner")
+    operator.send("stop", action="stop")
+    plant.start("runner", **settings, plan="sham", rounds=1)
+    refused = operator.wait_for("answered", answer__command_id="stop")
+    assert refused.answer is not None and "before this runner was started" in refused.answer.reason
+    done = operator.wait_for("done", campaign__state="finished")
+    assert done.campaign is not None and done.campaign.trains_done == 1
+    operator.close()
+
+
 def test_a_train_that_a_kill_cut_off_is_told_at_the_next_start(plant: Plant, system_openssl: OpenSsl) -> None:
     operator = Operator(plant)
     plant.start("runner", **QUICK, plan="null:1", rounds=0, openssl=system_openssl.program)

@@ -60,6 +60,14 @@ def test_a_handshake_is_by_lib_with_every_group_and_certificate() -> None:
     assert null_jobs(jobs) == (Job("null", backend="lib", null_variant="connection"),)
 
 
+def test_a_certificate_is_taken_in_any_case_and_an_unknown_one_is_answered_with_its_line_and_the_nearest() -> None:
+    shakes = 'operations = "handshake"\nsets = "X25519"\ncertificates = '
+    assert [job.certificate for job in _jobs(f'{shakes}["ml-dsa-65", "ED25519"]')] == ["ML-DSA-65", "Ed25519"]
+    wrong = parse_campaign(f'[[measure]]\n{shakes}["ML-DSA-65",\n  "ECDSA-P256"]', "c.toml")
+    with pytest.raises(SettingsError, match=r"^c.toml, line 5: ECDSA-P256: no such .*: did you mean ECDSA-P-256\?$"):
+        expand(wrong, WholeCatalogue())
+
+
 def test_the_message_size_of_the_campaign_holds_where_a_measure_has_none() -> None:
     plan = expand(
         parse_campaign(

@@ -2,8 +2,12 @@
 
 import json
 import re
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -13,6 +17,9 @@ from runner.job import Job
 from runner.openssl import OpenSsl
 from runner.openssl.process import serves
 from runner.openssl.tls import TlsLibrary
+from runner.openssl.tls.binding import TlsError
+from runner.openssl.tls.handshake import Handshaker
+from runner.openssl.tls.loopback import Loopback
 from runner.openssl.tls_names import why_no_group
 from runner.operations.handshake import prepare_handshake
 from runner.plan import WholeCatalogue, campaign_of
@@ -32,6 +39,15 @@ def test_an_older_openssl_shakes_hands_with_what_it_has(system_openssl: OpenSsl)
 
 
 @pytest.mark.openssl35
+def test_a_session_that_was_resumed_is_no_handshake() -> None:
+    nothing: Callable[..., int] = lambda *_: 0  # noqa: E731
+    answers: dict[str, Callable[..., int]] = defaultdict(lambda: nothing, SSL_session_reused=lambda _: 1)
+    with pytest.raises(TlsError, match=r"^a session was resumed$"):
+        Handshaker(SimpleNamespace(library=answers), cast(Loopback, None)).hold(1)  # type: ignore[arg-type]
+    answers["SSL_session_reused"] = nothing
+    Handshaker(SimpleNamespace(library=answers), cast(Loopback, None)).hold(1)  # type: ignore[arg-type]
+
+
 def test_a_python_on_another_libssl_says_so(openssl35: OpenSsl) -> None:
     libraries = libraries_of(openssl35)
     if serves(libraries):

@@ -12,7 +12,8 @@ import pytest
 from errors import SettingsError
 from runner.job import Job
 from runner.openssl import OpenSsl
-from runner.openssl.lib import load, offer_error
+from runner.openssl.lib import load, offer_error, size_cell
+from runner.openssl.lib.repetitions import Call, Written, writing, writing_two
 from runner.operations import OPERATIONS, prepare_work
 from runner.operations.lib.case import Case
 from runner.operations.lib.prepare import prepare_in_process
@@ -103,6 +104,41 @@ def test_a_function_that_returns_success_and_does_nothing_is_found_out_by_the_ch
     assert {operation for operation, (_, caught) in found.items() if caught is None} == set()
     assert found["decaps"][1] == "the decapsulated secret is not the encapsulated one"
     assert found["verify"][1] == "a signature with a flipped bit verifies too"
+
+
+@pytest.mark.openssl35
+def test_a_function_that_writes_something_else_and_returns_success_is_found_out_by_the_check(
+    ask: Ask, openssl35: OpenSsl
+) -> None:
+    flipped = "a ciphertext with a flipped bit "
+    assert ask(openssl35, "forged") == {
+        "encaps twice": "two encapsulations give the same secret",
+        "encaps flipped": f"{flipped}gives the same secret",
+        "decaps flipped": f"{flipped}gives the same secret",
+        "derive": "the two sides derive different secrets",
+        "derive anyhow": "another key of the peer gives the same secret",
+        "encrypt": "what is decrypted is not what was encrypted",
+        "decrypt": "what is decrypted is not what was encrypted",
+        "encrypt flipped": f"{flipped}decrypts too",
+        "decrypt flipped": f"{flipped}decrypts too",
+    }
+
+
+@pytest.mark.parametrize("sizes", [(11, 7), (10, 6), (9, 7)])
+def test_an_output_of_the_wrong_size_is_a_failed_repetition_whichever_of_two_it_is(
+    system_openssl: OpenSsl, sizes: tuple[int, int]
+) -> None:
+    crypto, cells = load(libraries_of(system_openssl).crypto), (size_cell(), size_cell())
+
+    def write(*_: object) -> int:
+        cells[0].value, cells[1].value = sizes
+        return 1
+
+    outputs = (Written("ciphertext", cells[0], 10, 10, 10), Written("secret", cells[1], 7, 7, 7))
+    wrong = f"ciphertext of {sizes[0]} bytes" if sizes[0] != 10 else f"secret of {sizes[1]} bytes"
+    assert writing_two(crypto, Call("encaps", write, ()), *outputs)().error == wrong
+    if sizes[0] != 10:
+        assert writing(crypto, Call("encaps", write, ()), outputs[0])().error == wrong
 
 
 def test_the_names_of_a_provider_work_without_being_known_and_what_it_cannot_do_is_said(

@@ -1,11 +1,12 @@
 """Finding the OpenSSL, and what it can do."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from errors import SettingsError
-from runner.openssl import OpenSsl, find_openssl, obtain_openssl, offered_parameter_sets
+from runner.openssl import OpenSsl, find_openssl, obtain_openssl, offered_parameter_sets, program
 from runner.openssl.debian13 import fetch
 from runner.openssl.listing import listed_names, parse_listing
 from runner.openssl.program import version_number
@@ -50,6 +51,22 @@ def test_a_named_program_that_is_no_openssl_is_refused_in_one_line(tmp_path: Pat
 def test_a_named_program_that_is_missing_is_refused() -> None:
     with pytest.raises(SettingsError, match="names '/no/such/openssl', which is no program"):
         find_openssl("/no/such/openssl")
+
+
+def test_a_program_that_hangs_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "VERSION_LIMIT_S", 0.5)
+    with pytest.raises(SettingsError, match="timed out"):
+        find_openssl(_program(tmp_path, f"sleep 300 & echo $! > {tmp_path}/child; wait"))
+    status = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/status")
+    deadline_s = time.monotonic() + 10.0
+    while status.exists() and "State:\tZ" not in status.read_text():
+        assert time.monotonic() < deadline_s, "what it started still runs"
+
+
+def test_a_version_without_end_is_cut(tmp_path: Path) -> None:
+    assert len(find_openssl(_program(tmp_path, f"echo OpenSSL 3.5.0{'x' * 300}")).openssl.version) == 64
 
 
 def test_without_any_openssl_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

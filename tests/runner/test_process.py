@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,28 @@ def test_a_state_folder_that_cannot_be_written_is_told_and_measuring_goes_on(
     assert "cannot be written (Not a directory): events wait in memory" in answer.stderr
     assert "sham: 0 repetitions" in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+def test_a_second_runner_is_refused_also_where_the_state_folder_cannot_be_written(
+    tmp_path: Path, system_openssl: OpenSsl
+) -> None:
+    (tmp_path / "file").write_text("")
+    command = _command(tmp_path / "file" / "state", "--openssl", system_openssl.program, "--plan", "wait")
+    with _waiting(command), _waiting([*command, "--dut", "pi5"]):
+        second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert second.returncode == 2
+    assert second.stderr.splitlines()[-1].endswith("runner-pi4.spool is in use by another process")
+    with _waiting(command):
+        pass
+
+
+@contextmanager
+def _waiting(command: Sequence[str]) -> Iterator[None]:
+    """A runner that has come as far as to look for its broker."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as runner:
+        assert runner.stderr is not None
+        assert any("cannot reach it" in line for line in runner.stderr)
+        try:
+            yield
+        finally:
+            runner.terminate()

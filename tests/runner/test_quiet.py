@@ -12,6 +12,8 @@ from runner import quiet
 from runner.quiet import OthersLoad, pin_to
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
+"""Of a line of /proc/stat (proc(5)); the guests' time is in user and nice already."""
 
 
 class Machine:
@@ -44,6 +46,28 @@ def test_what_others_spent_is_that_of_the_machine_without_our_own(machine: Machi
     machine.own_s += 0.5
     machine.spend(1.5)
     assert load.cores() == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("field", "counts"),
+    [(name, name not in ("idle", "iowait", "guest", "guest_nice")) for name in FIELDS],
+)
+def test_all_that_keeps_a_processor_from_us_counts_and_what_waits_does_not(
+    machine: Machine, field: str, counts: bool
+) -> None:
+    load = OthersLoad(machine.root)
+    machine.now_s += 1.0
+    ticks = dict.fromkeys(FIELDS, 0) | {
+        "user": 1000,
+        "nice": 10,
+        "system": 500,
+        "idle": 999_999,
+        "iowait": 8888,
+        "softirq": 3,
+    }
+    ticks[field] += TICKS_PER_S
+    (machine.root / "proc/stat").write_text(f"cpu  {' '.join(str(each) for each in ticks.values())}\n")
+    assert load.cores() == pytest.approx(1.0 if counts else 0.0)
 
 
 def test_a_machine_that_only_works_for_us_is_not_busy(machine: Machine) -> None:

@@ -63,8 +63,8 @@ def test_a_campaign_until_a_target_goes_on_for_ever() -> None:
 
 def test_as_written_keeps_the_order_with_null_trains_between() -> None:
     campaign = campaign_of("study-2-as-published")
-    kinds = [train.job.operation for train in _rounds(campaign, 1)[0].trains]
-    assert kinds[:9] == ["keygen", "keygen", "null"] * 3
+    kinds = [train.job.operation for train in _rounds(campaign, 1)[0].trains if train.job.operation != "sham"]
+    assert kinds == [*["keygen", "keygen", "null"] * 7, "keygen"]
     operations = [train.job for train in _rounds(campaign, 1)[0].trains if train.job.operation == "keygen"]
     assert tuple(operations) == expand(campaign, WholeCatalogue()).operations
 

@@ -17,6 +17,12 @@ def test_twenty_times_by_hand() -> None:
     assert statistics.sd_s == pytest.approx(((sum(i**2 for i in range(1, 20)) + 100**2 - 20 * 14.5**2) / 19) ** 0.5)
 
 
+def test_the_95th_percentile_is_the_first_time_that_so_many_do_not_exceed() -> None:
+    statistics = time_statistics(times_of([each * 1_000_000_000 for each in range(1, 22)]))
+    assert statistics is not None
+    assert statistics.p95_s == 20.0
+
+
 def test_one_time_has_no_standard_deviation() -> None:
     statistics = time_statistics(times_of([2_000_000_000]))
     assert statistics is not None

@@ -127,6 +127,19 @@ def test_a_request_to_end_is_heeded_in_a_load_segment_of_repetitions_that_never_
     assert 2_000 < time.t_ns < 2_050
 
 
+def test_a_request_to_end_is_heeded_where_every_repetition_fails() -> None:
+    time = FakeTime()
+
+    def wait_until(t_ns: int) -> None:
+        if time.t_ns > 1_600:
+            raise Stopped
+        time.wait_until(t_ns)
+
+    with pytest.raises(Stopped):
+        run_train(PLAN, time.repeat(10, fail_every=1), 1, wait_until, time.monotonic_ns)
+    assert time.t_ns < 1_650
+
+
 def test_garbage_collection_is_off_inside_a_train_and_on_after_it_even_when_stopped() -> None:
     seen: list[bool] = []
 

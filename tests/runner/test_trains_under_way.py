@@ -30,6 +30,16 @@ def test_it_is_told_at_later_starts_too_and_counted_once(tmp_path: Path) -> None
     assert (found.aborted, found.count) == ((_train(1),), 1)
 
 
+def test_a_start_that_is_itself_cut_off_while_it_notes_a_train_makes_no_second_one_of_it(tmp_path: Path) -> None:
+    TrainsUnderWay(tmp_path / "runner-pi4").begin(_train(1))
+    note = tmp_path / "runner-pi4.under-way.json"
+    text = note.read_text()
+    TrainsUnderWay(tmp_path / "runner-pi4")
+    note.write_text(text)
+    found = TrainsUnderWay(tmp_path / "runner-pi4")
+    assert (found.aborted, found.count) == ((_train(1),), 1)
+
+
 def test_a_train_that_was_ended_is_no_matter(tmp_path: Path) -> None:
     trains = TrainsUnderWay(tmp_path / "runner-pi4")
     trains.begin(_train(1))

@@ -106,7 +106,7 @@ def expand_asked(asked: Asked, offer: Offer) -> Plan:
 
 
 def _without_place(error: SettingsError) -> SettingsError:
-    return SettingsError(re.sub(rf"^{_PLACE}(, line \d+)?: ", "", str(error)))
+    return SettingsError(re.sub(rf"^{_PLACE}(, line \d+)?(: | has )", "", str(error)))
 
 
 def _text(operations: Sequence[str], sets: Sequence[str], details: Details) -> str:

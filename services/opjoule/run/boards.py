@@ -56,6 +56,17 @@ class Board:
         return told if told is not None and self.run_id and told.run_id == self.run_id else None
 
     @property
+    def left_out(self) -> str:
+        """Which train could not be measured, and why; empty where none was left out while it ran."""
+        return self.campaign.left_out_reason if self.campaign is not None else ""
+
+    @property
+    def well(self) -> bool:
+        """Whether everything that it was to measure has its result."""
+        finished = self.phase == "ended" and self.campaign is not None and self.campaign.state == "finished"
+        return finished and not self.left_out and not self.missing
+
+    @property
     def missing(self) -> int:
         """Trains without a result."""
         return len(self.events.keys() - {event_id for event_id, _ in self.results})

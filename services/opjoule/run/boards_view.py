@@ -62,10 +62,18 @@ def board_lines(boards: Iterable[Board]) -> list[str]:
 
 def board_line(board: Board, when_well: str) -> str:
     """What became of it in the end."""
-    said = {"refused": "refused: ", "lost": "lost: "}.get(board.phase, f"{when_well}: " if board.reason else when_well)
+    said = board.phase if board.phase in ("refused", "lost") else _ended(board) or when_well
+    reason = f": {board.reason}" if board.reason else ""
     missing = f"; {board.missing} trains have no result" if board.phase == "ended" and board.missing else ""
+    left_out = f"; left out: {board.left_out}" if board.left_out else ""
     counted = f", {trains(board)} trains" if board.run_id else ""
-    return f"{board.dut}{counted}: {said}{board.reason}{missing}"
+    return f"{board.dut}{counted}: {said}{reason}{left_out}{missing}"
+
+
+def _ended(board: Board) -> str:
+    """How its campaign ended where that is not the end of its plan; else empty."""
+    state = board.campaign.state if board.phase == "ended" and board.campaign is not None else ""
+    return {"stopped": "stopped by a command", "failed": "failed"}.get(state, "")
 
 
 def trains(board: Board) -> str:

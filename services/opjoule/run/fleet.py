@@ -15,7 +15,7 @@ from bus import Bus
 from bus.settings import BrokerSettings
 from errors import SettingsError
 from opjoule.printing import print_table
-from opjoule.run.asked import Asked, expand_asked
+from opjoule.run.asked import Asked, expand_asked, named
 from opjoule.run.boards import READ, Board, Boards
 from opjoule.run.boards_view import board_line, board_lines, boards_table, energy_table, news_line
 from opjoule.run.broker import broker_settings, connected
@@ -24,6 +24,7 @@ from opjoule.run.planned import show_plan
 from opjoule.run.rows import Row
 from opjoule.run.view import failures, left_out_lines, left_out_of
 from runner.openssl import Offer
+from runner.openssl.listing import of_provider
 from schemas import CATALOGUE, Command, topic_filter
 
 INTERRUPTED = 130
@@ -45,14 +46,14 @@ def measure_boards(args: argparse.Namespace, asked: Asked, console: Console, out
     with connected(settings) as bus:
         boards = listen(bus, settings.site)
         chosen = choose(boards, args.dut, settings)
-        _tell(bus, boards, chosen, "start", asked.text)
+        tell(bus, boards, chosen, "start", asked.text)
         try:
             _follow(bus, boards, chosen, console, out)
         except KeyboardInterrupt:
             console.print(f"the boards go on measuring; to stop them: {stop_command(args, chosen)}", soft_wrap=True)
             out.write(_rows(chosen))
             return INTERRUPTED
-    return _report(chosen, console, out)
+    return _report(asked, chosen, console, out)
 
 
 def stop_boards(args: argparse.Namespace, console: Console) -> int:
@@ -61,7 +62,7 @@ def stop_boards(args: argparse.Namespace, console: Console) -> int:
     with connected(settings) as bus:
         boards = listen(bus, settings.site)
         chosen = choose(boards, args.dut, settings)
-        _tell(bus, boards, chosen, "stop")
+        tell(bus, boards, chosen, "stop")
         _wait(bus, boards, lambda: all(board.phase != "asked" for board in chosen), chosen)
     for board in chosen:
         console.print(board_line(board, "stops after the train that is under way"), markup=False, soft_wrap=True)
@@ -76,7 +77,7 @@ def plan_boards(args: argparse.Namespace, asked: Asked, console: Console) -> int
         chosen = choose(boards, args.dut, settings)
     for board in chosen:
         console.print(f"{board.dut}: {_described(board)}", markup=False, soft_wrap=True)
-        plan = expand_asked(asked, _offer(board))
+        plan = expand_asked(asked, offer_of(board))
         show_plan(console, asked, plan, {})
         for line in left_out_lines(left_out_of(plan.skipped)):
             console.print(line, markup=False, soft_wrap=True)
@@ -116,13 +117,16 @@ def _names(text: str | None, online: Sequence[str]) -> list[str]:
     return list(online) if given == ["all"] else list(dict.fromkeys(given))
 
 
-def _tell(
+def tell(
     bus: Bus, boards: Boards, chosen: Iterable[Board], action: Literal["start", "stop"], text: str | None = None
 ) -> None:
+    """Send the command; the broker drops it where the board is not back by the time that we give it up."""
     for board in chosen:
         command = Command(command_id=f"run-{secrets.token_hex(8)}", action=action, campaign_toml=text)
-        board.ask(command.command_id, time.time_ns())
-        bus.publish("command", boards.site, command, dut=board.dut)
+        now_ns = time.time_ns()
+        board.ask(command.command_id, now_ns)
+        expiry_s = (board.deadline_ns - now_ns) // 10**9
+        bus.publish("command", boards.site, command, expiry_s, dut=board.dut)
 
 
 def _wait(bus: Bus, boards: Boards, done: Callable[[], bool], chosen: Sequence[Board]) -> None:
@@ -170,18 +174,30 @@ def _rows(chosen: Iterable[Board]) -> list[Row]:
     return [row for board in chosen for row in board.rows()]
 
 
-def _report(chosen: Sequence[Board], console: Console, out: CsvFile) -> int:
-    """What came of it, on the terminal and in the file; the exit status."""
+def _report(asked: Asked, chosen: Sequence[Board], console: Console, out: CsvFile) -> int:
+    """What came of it, on the terminal and in the file; exit status 1 where something asked for has no result."""
     rows = _rows(chosen)
     out.write(rows)
     if rows:
         print_table(console, energy_table(rows))
     for board in chosen:
         console.print(board_line(board, "finished"), markup=False, soft_wrap=True)
-    failed = [*failures(rows), *filter(None, [out.problem])]
+    lacking = [line for board in chosen for line in not_to_be_had(asked, board)]
+    failed = [*lacking, *failures(rows), *filter(None, [out.problem])]
     for line in failed:
         console.print(line, markup=False, soft_wrap=True, style="bold red")
-    return int(bool(failed) or any(board.phase != "ended" or board.missing for board in chosen))
+    return int(bool(failed) or any(not board.well for board in chosen))
+
+
+def not_to_be_had(asked: Asked, board: Board) -> list[str]:
+    """What was asked for by name and this board cannot do, by what it says of itself."""
+    if board.device is None or board.phase == "refused":
+        return []
+    try:
+        skipped = expand_asked(asked, offer_of(board)).skipped
+    except SettingsError:  # the board knows a name that it did not describe
+        return []
+    return [f"{board.dut}: {line}" for line in left_out_lines(left_out_of(named(asked.campaign, skipped)))]
 
 
 def stop_command(args: argparse.Namespace, chosen: Iterable[Board]) -> str:
@@ -197,11 +213,13 @@ def _described(board: Board) -> str:
     return f"{board.device.model}, {board.device.architecture}, OpenSSL {board.device.openssl}"
 
 
-def _offer(board: Board) -> Offer:
+def offer_of(board: Board) -> Offer:
     """What a board says that it can do. Raises SettingsError where it says nothing."""
     device = board.device
     if device is None:
         raise SettingsError(f"the runner of {board.dut} has not said what it can do")
     reasons = {(each.operation, each.parameter_set): each.reason for each in device.skipped}
-    sets = {name: CATALOGUE[name] for name in device.parameter_sets if name in CATALOGUE}
+    added = {name: of_provider(name, operations) for name, operations in device.added_by_providers.items()}
+    known = {**added, **CATALOGUE}
+    sets = {name: known[name] for name in device.parameter_sets if name in known}
     return Offer(device.openssl, sets, {backend: reasons for backend in device.backends})

@@ -16,12 +16,12 @@ from opjoule.run.here import Here, look_here, prepared
 from opjoule.run.out import CsvFile
 from opjoule.run.progress import Progress
 from opjoule.run.rows import Row
-from opjoule.run.timing import Between, Timed, time_work, usual_repetitions
+from opjoule.run.timing import Between, Timed, repetitions_here, time_work
 from opjoule.run.view import LeftOut, failures, job_name, left_out_lines, left_out_of, timing_table
 from runner.events import backend_of
 from runner.job import Job
 from runner.operations import Work
-from runner.procedures import timing_repetitions
+from runner.procedures import Study
 from runner.stopping import Stop, Stopped
 from schemas import Skipped
 
@@ -37,7 +37,7 @@ class Measuring:
     here: Here
     machine: str
     repetitions: int | None
-    as_published: bool
+    study: Study | None
     stop: Stop
     rows: list[Row] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
@@ -53,10 +53,7 @@ class Measuring:
             self.rows.append(self._row(job, work, timed))
 
     def _count(self, job: Job, median_s: float) -> int:
-        """Repetitions: as asked, else as the study did where its own campaign is run, else as the trial says."""
-        if self.repetitions is not None:
-            return self.repetitions
-        return timing_repetitions(job, median_s) if self.as_published else usual_repetitions(median_s)
+        return self.repetitions or repetitions_here(self.study, job, median_s)
 
     def _row(self, job: Job, work: Work, timed: Timed) -> Row:
         return Row(
@@ -85,8 +82,7 @@ def measure_here(args: argparse.Namespace, asked: Asked, console: Console, out: 
         raise SettingsError("; ".join(reasons) or f"{asked.title}: there is nothing to time in it")
     stop = Stop()
     stop.on_signals(signal.SIGINT, signal.SIGTERM)
-    published = asked.campaign.procedure == "as-published"
-    measuring = Measuring(here, args.machine or board_name(), args.repetitions, published, stop)
+    measuring = Measuring(here, args.machine or board_name(), args.repetitions, asked.campaign.study, stop)
     _say(console, here, len(jobs))
     try:
         _measure_all(measuring, jobs, Progress(Console(stderr=True, highlight=False), len(jobs)), out)

@@ -16,12 +16,13 @@ from opjoule.printing import print_table
 from opjoule.run.asked import Asked, expand_asked
 from opjoule.run.here import Here, look_here, prepared
 from opjoule.run.progress import Progress
-from opjoule.run.timing import TRIAL_LIMIT_S, usual_repetitions
+from opjoule.run.timing import repetitions_here
 from opjoule.run.view import DASH, LeftOut, duration, job_name, left_out_lines, left_out_of, short_time
 from runner.campaign_file import Campaign
 from runner.estimate import Estimate, estimate
 from runner.expansion import Plan
 from runner.job import Job
+from runner.openssl.cli import PREPARATION_LIMIT_S
 from runner.stopping import Stop, Stopped
 
 INTERRUPTED = 130
@@ -64,7 +65,7 @@ def _one_repetition_s(here: Here, job: Job, stop: Stop) -> float:
     with prepared(here, job, stop) as work:
         if work.begin is None:
             return 0.0
-        repeat = work.begin(TRIAL_LIMIT_S)
+        repeat = work.begin(PREPARATION_LIMIT_S)
         start_ns = time.monotonic_ns()
         repeat()
         return (time.monotonic_ns() - start_ns) / 1e9
@@ -99,7 +100,7 @@ def summary(campaign: Campaign, plan: Plan, found: Estimate, times_s: Mapping[Jo
         said.append("repeated without end")
     elif campaign.rounds > 1:
         said.append(f"{campaign.rounds} rounds: about {duration(found.most_s)}")
-    here_s = sum(each_s * usual_repetitions(each_s) for each_s in times_s.values())
+    here_s = sum(each_s * repetitions_here(campaign.study, job, each_s) for job, each_s in times_s.items())
     if times_s:
         said.append(f"timing it here, without energy and without --dut: about {duration(here_s)}")
     return said

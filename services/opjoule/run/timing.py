@@ -8,7 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from errors import SettingsError
+from runner.around import check_error, limit_s
+from runner.job import Job
+from runner.openssl.cli import PREPARATION_LIMIT_S
 from runner.operations import Work
+from runner.procedures import Study, counted_repetitions
 from runner.timing import time_statistics, times_of
 from runner.train import Repeat, trial_s
 from schemas import TimeStatistics
@@ -19,9 +23,6 @@ USUAL, WHEN_SLOW = 100, 10
 (It took 10 for the SLH-DSA signatures of its two slowest boards, 1.03 s to 95.5 s each, and 100 for all else.)
 """
 SLOW_S = 1.0
-TRIAL_LIMIT_S = 900.0
-LEAST_LIMIT_S, LIMIT_MEDIANS = 10.0, 20.0
-"""A repetition is killed after this many times what the trial took, and after `LEAST_LIMIT_S` at the earliest."""
 Between = Callable[[int, int], None]
 """Told how many repetitions are done, of how many; called outside the timed stretches."""
 
@@ -42,6 +43,11 @@ def usual_repetitions(median_s: float) -> int:
     return WHEN_SLOW if median_s > SLOW_S else USUAL
 
 
+def repetitions_here(study: Study | None, job: Job, median_s: float) -> int:
+    """The same, or as many as a study took where its campaign is run as published."""
+    return usual_repetitions(median_s) if study is None else counted_repetitions(study, job, median_s)
+
+
 def time_work(work: Work, repetitions: Callable[[float], int], between: Between) -> Timed:
     """A short trial, then as many repetitions as `repetitions` says of its median in s, then the check.
 
@@ -50,10 +56,10 @@ def time_work(work: Work, repetitions: Callable[[float], int], between: Between)
     if work.begin is None:
         raise SettingsError("there is nothing to time")
     with _no_collection():
-        median_s, _ = trial_s(work.begin(TRIAL_LIMIT_S), time.monotonic_ns)
+        median_s, _ = trial_s(work.begin(PREPARATION_LIMIT_S), time.monotonic_ns)
         count = repetitions(median_s)
-        timed = _repeat(work.begin(max(LEAST_LIMIT_S, LIMIT_MEDIANS * median_s)), count, between)
-    error = _check_error(work)
+        timed = _repeat(work.begin(limit_s(median_s)), count, between)
+    error = check_error(work)
     return timed if error is None else Timed(timed.start_ns, timed.stop_ns, None, count, timed.first_error or error)
 
 
@@ -73,13 +79,6 @@ def _repeat(repeat: Repeat, count: int, between: Between) -> Timed:
     return Timed(
         start_ns, time.time_ns(), time_statistics(times_of(durations_ns)), count - len(durations_ns), first_error
     )
-
-
-def _check_error(work: Work) -> str | None:
-    try:
-        return work.check()
-    except OSError as error:
-        return f"the check could not be done: {error.strerror}"
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from opjoule.figures import null_name
 from opjoule.run.rows import Row
-from runner.job import MESSAGE_BYTES, Job
+from runner.job import Job
 from schemas import Skipped
 
 DASH = "–"
@@ -71,17 +72,6 @@ def job_name(job: Job) -> str:
 def subject_of(operation: str, parameter_set: str, variant: str) -> str:
     """The parameter set; of null what its loop does."""
     return null_name(variant) if operation == "null" else parameter_set
-
-
-def null_name(variant: str) -> str:
-    """`1 process: key+message` of `processes=1,reads=key+message,message_bytes=19600`: what is started and read."""
-    known = dict(part.partition("=")[::2] for part in variant.split(","))
-    number = known.get("processes", "")
-    if not number:
-        return variant
-    size = known.get("message_bytes", str(MESSAGE_BYTES))
-    reads = f": {known['reads']}" if "reads" in known else ""
-    return f"{number} process{'es' * (number != '1')}{reads}{f' {size} B' * (size != str(MESSAGE_BYTES))}"
 
 
 def _key(row: Row) -> tuple[str, str, str]:

@@ -82,9 +82,9 @@ def added_parameter_sets(
         known = {each.upper() for each in manager.names}
         operations = [operation for several, listed in lists if _has(listed, known) for operation in several]
         if operations or name in new_groups:
-            found[name] = _of_provider(name, manager.provider, operations, name in new_groups)
+            found[name] = of_provider(name, _with_handshake(operations, name in new_groups), manager.provider)
     for name in sorted(new_groups - set(found)):
-        found[name] = _of_provider(name, "TLS group of a provider", [], True)
+        found[name] = of_provider(name, ("handshake",), "TLS group of a provider")
     return tuple(each for name, each in found.items() if _has_its_own_slug(name, found))
 
 
@@ -100,15 +100,18 @@ def _has(listed: Iterable[Listed], known: set[str]) -> bool:
     return any(each.shares_a_name(known) for each in listed)
 
 
-def _of_provider(name: str, provider: str, operations: list[Operation], is_group: bool) -> ParameterSet:
-    if is_group:
-        operations = [*operations, "handshake"]
+def _with_handshake(operations: Iterable[Operation], is_group: bool) -> tuple[Operation, ...]:
+    return tuple(dict.fromkeys((*operations, "handshake") if is_group else operations))
+
+
+def of_provider(name: str, operations: tuple[Operation, ...], provider: str = "a provider") -> ParameterSet:
+    """A parameter set that the catalogue does not know: its sizes are unknown."""
     return ParameterSet(
         name=name,
         family="provider",
         standard=provider,
         category=None,
-        operations=tuple(dict.fromkeys(operations)),
+        operations=operations,
         public_key_bytes=0,
         private_key_bytes=0,
     )

@@ -1,8 +1,10 @@
 """An `openssl` program: how to start it and which version it is."""
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +16,7 @@ VERSION_LIMIT_S = 20.0
 STARTED_AGAIN = "OPJOULE_STARTED_AGAIN"
 """Set in a process that was started again (process.py): what its environment was before, as a JSON object."""
 _INHERITED = ("HOME", "LD_LIBRARY_PATH", "OPENSSL_CONF", "OPENSSL_MODULES", "PATH")
-_VERSION = re.compile(r"OpenSSL (\S+)[^(\n]*(?:\(Library: OpenSSL ([^\s)]+))?")
+_VERSION = re.compile(r"OpenSSL (\S{1,64})[^(\n]*(?:\(Library: OpenSSL ([^\s)]{1,64}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +89,28 @@ def own_environment() -> dict[str, str]:
 def run(
     argv_prefix: tuple[str, ...], arguments: tuple[str, ...], environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """One short command whose output is wanted. Raises OSError and subprocess.TimeoutExpired."""
-    return subprocess.run(
-        (*argv_prefix, *arguments),
+    """One short command whose output is wanted. Raises OSError and subprocess.TimeoutExpired.
+
+    It has a process group of its own: one that hangs is ended with whatever it started.
+    """
+    argv = (*argv_prefix, *arguments)
+    with subprocess.Popen(
+        argv,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        check=False,
-        timeout=VERSION_LIMIT_S,
-    )
+        process_group=0,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=VERSION_LIMIT_S)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(argv, process.returncode, output, errors)
 
 
 def probe_built(root: Path) -> OpenSsl | str:

@@ -59,11 +59,18 @@ OPERATIONS: Mapping[Backend, Mapping[Operation, Prepare]] = MappingProxyType(
 
 
 def prepare_work(bench: Bench) -> Work:
-    """The work of a job. Raises SettingsError when the backend has no such operation or this OpenSSL cannot do it."""
+    """The work of a job.
+
+    Raises SettingsError when the backend has no such operation, or when OpenSSL or the memory of this machine does not
+    give it, and OSError where its folder cannot be worked in.
+    """
     prepare = OPERATIONS[bench.job.backend].get(bench.job.operation)
     if prepare is None:
         raise SettingsError(f"the backend {bench.job.backend} has no {bench.job.operation}")
-    return prepare(bench)
+    try:
+        return prepare(bench)
+    except MemoryError:
+        raise SettingsError("there is not enough memory for it") from None
 
 
 __all__ = ["OPERATIONS", "Bench", "Output", "Usage", "Work", "cli_work", "prepare_work"]

@@ -3,12 +3,13 @@
 import re
 
 from errors import SettingsError
+from runner.message import empty_message
 from runner.openssl.commands import Paths, null_commands
 from runner.operations.work import Bench, Work, cli_work, prepare
 
 KEY_FILE_LINE, KEY_FILE_LINES = "A" * 64 + "\n", 27
 """As long as the private key file of RSA-2048, in the middle of those of the catalogue."""
-_VARIANT = re.compile(r"processes=([1-9])(?:,reads=(key|key\+message,message_bytes=(\d{1,9})))?")
+_VARIANT = re.compile(r"processes=([1-9])(?:,reads=(key|key\+message,message_bytes=(\d{1,10})))?")
 
 
 def prepare_null(bench: Bench) -> Work:
@@ -22,7 +23,7 @@ def prepare_null(bench: Bench) -> Work:
         raise SettingsError(f"no null train {variant!r}: processes=N[,reads=key[+message,message_bytes=M]]")
     paths = Paths.within(bench.folder)
     paths.private_key.write_text(KEY_FILE_LINE * KEY_FILE_LINES)
-    paths.message.write_bytes(bytes(int(match[3] or 0)))
+    paths.message.write_bytes(empty_message(int(match[3] or 0)))
     commands = null_commands(int(match[1]), match[2] is not None, match[3] is not None, paths)
     prepare(bench, "null", commands)
     return cli_work(bench, variant, commands)

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 
 from errors import SettingsError
 from runner.job import Job
+from runner.message import message_of_file, random_message
 from runner.nulls import null_variant_of
 from runner.openssl.cli import PREPARATION_LIMIT_S, OpenSslCli
 from runner.openssl.commands import Command
@@ -44,18 +44,10 @@ class Bench:
         return self.each
 
     def message(self) -> bytes:
-        """What is signed, `job.message_bytes` long. Raises SettingsError where its file does not give it."""
+        """What is signed, `job.message_bytes` long. Raises SettingsError where file or memory does not give it."""
         if self.message_file is None:
-            return Random(self.seed).randbytes(self.job.message_bytes)
-        try:
-            message = self.message_file.read_bytes()
-        except OSError as error:
-            raise SettingsError(f"the message file {self.message_file} cannot be read: {error.strerror}") from None
-        if len(message) != self.job.message_bytes:
-            raise SettingsError(
-                f"the message file {self.message_file} has {len(message)} bytes, not {self.job.message_bytes}"
-            )
-        return message
+            return random_message(self.job.message_bytes, self.seed)
+        return message_of_file(self.message_file, self.job.message_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +61,14 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one repetition took beside time, measured outside the train; None where it cannot be had."""
+    """What one repetition took beside time, measured outside the train; None where it cannot be had.
+
+    `error` is one line where measuring it went wrong.
+    """
 
     peak_memory_bytes: int | None = None
     cpu_time_s: float | None = None
+    error: str | None = None
 
 
 def _nothing_to_check() -> str | None:

@@ -111,7 +111,7 @@ def test_a_revision_that_cannot_be_computed_takes_the_result_of_its_own_meter_aw
     store_lab.now_ns += 91 * SECOND
     store_lab.run()
     assert _shown(store_lab)["m1"] == ("degraded", "1")
-    monkeypatch.setattr("aggregator.service.of_train", breaks_on_m1)
+    monkeypatch.setattr("aggregator.outcome.of_train", breaks_on_m1)
     store_lab.send(everything[3])
     store_lab.run()
     results = {result.meter: result for result in store_lab.results()}

@@ -3,16 +3,14 @@
 from typing import NamedTuple
 
 from runner.openssl.tls.binding import TlsLibrary
-from runner.openssl.tls.contexts import knows_group, knows_scheme, new_context
-from runner.openssl.tls_names import GROUPS, SCHEMES, signature_scheme, tls_group, why_no_certificate, why_no_group
-from schemas import CATALOGUE
+from runner.openssl.tls.contexts import knows_group, new_context
+from runner.openssl.tls_names import GROUPS, tls_group, why_no_group
 
 
 class Offered(NamedTuple):
-    """Parameter sets of the catalogue, in its order, and further groups by their TLS names (those of providers too)."""
+    """Groups of the catalogue, in its order, and further ones by their TLS names (those of providers too)."""
 
     groups: tuple[str, ...]
-    certificates: tuple[str, ...]
     other_groups: tuple[str, ...]
 
     def group_error(self, parameter_set: str) -> str | None:
@@ -20,12 +18,6 @@ class Offered(NamedTuple):
         if parameter_set in self.groups or tls_group(parameter_set) in self.other_groups:
             return None
         return why_no_group(parameter_set) or f"libssl has no group {tls_group(parameter_set)}"
-
-    def certificate_error(self, name: str) -> str | None:
-        """One line where no handshake can use a certificate of this parameter set; a provider's has to be tried."""
-        if name in self.certificates or name not in CATALOGUE:
-            return None
-        return why_no_certificate(name) or f"libssl has no signature scheme {signature_scheme(name)}"
 
 
 def offered(library: TlsLibrary) -> Offered:
@@ -35,7 +27,6 @@ def offered(library: TlsLibrary) -> Offered:
         known = {name.lower() for name in GROUPS.values()}
         return Offered(
             tuple(name for name, group in GROUPS.items() if knows_group(library, context, group)),
-            tuple(name for name, scheme in SCHEMES.items() if knows_scheme(library, context, scheme)),
             tuple(each for each in library.implemented_groups(context) if each.lower() not in known),
         )
     finally:

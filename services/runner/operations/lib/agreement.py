@@ -24,13 +24,19 @@ def prepare_derive(session: Session, case: Case) -> Work:
     must_work(case, own.repeat)
 
     def check(fresh: Session) -> str | None:
-        """The peer derives the same secret."""
+        """The peer derives the same secret, and with another key of the peer it changes."""
         other = _side(fresh, case, peer, key)
         own.secret.raw, other.secret.raw = bytes(len(own.secret)), b"\xff" * len(own.secret)
         error = untimed(own.repeat) or untimed(other.repeat)
         if error is not None:
             return error
-        return None if own.secret.raw == other.secret.raw else "the two sides derive different secrets"
+        if own.secret.raw != other.secret.raw:
+            return "the two sides derive different secrets"
+        stranger = _side(fresh, case, key, new_key(fresh, case.parameter_set))
+        error = untimed(stranger.repeat)
+        if error is None and stranger.secret.raw == own.secret.raw:
+            return "another key of the peer gives the same secret"
+        return error
 
     return lib_work(case, "", own.repeat, {"shared_secret": len(own.secret)}, checking(session.crypto, check))
 

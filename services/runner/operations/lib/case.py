@@ -1,18 +1,17 @@
 """What the operations of the `lib` backend have in common."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from errors import SettingsError
 from runner.job import Job
 from runner.nulls import LIB_NULL
 from runner.openssl.lib import Crypto, Session
-from runner.operations.work import Work
+from runner.operations.work import CHECK_ATTEMPTS, Work
 from runner.train import Repeat
 from schemas import ParameterSet
-
-CHECK_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,16 @@ def untimed(repeat: Repeat) -> str | None:
         if error is None:
             return None
     return error
+
+
+@contextmanager
+def last_bit_flipped(memory: Any, size: int) -> Iterator[None]:
+    """The first `size` bytes of a buffer with their last bit flipped."""
+    memory[size - 1] = bytes([memory[size - 1][0] ^ 1])
+    try:
+        yield
+    finally:
+        memory[size - 1] = bytes([memory[size - 1][0] ^ 1])
 
 
 def checking(crypto: Crypto, check: Callable[[Session], str | None]) -> Callable[[], str | None]:

@@ -7,7 +7,7 @@ from typing import Any
 from errors import SettingsError
 from runner.openssl.lib import Session, buffer, key_context, new_key, reference, size_cell
 from runner.openssl.lib.repetitions import Call, Written, writing
-from runner.operations.lib.case import Case, checking, lib_work, must_work, untimed
+from runner.operations.lib.case import Case, checking, last_bit_flipped, lib_work, must_work, untimed
 from runner.operations.work import Work
 from runner.train import Repeat
 
@@ -38,7 +38,7 @@ def prepare_encrypt(session: Session, case: Case) -> Work:
     def check(fresh: Session) -> str | None:
         encryption.memory.raw = bytes(len(encryption.memory))
         error = untimed(encryption.repeat)
-        return error or _plaintext_error(_decryption(fresh, case, key, encryption), plaintext)
+        return error or _error(_decryption(fresh, case, key, encryption), encryption, plaintext)
 
     sizes = {"ciphertext": int(encryption.size.value)}
     return lib_work(case, VARIANT, encryption.repeat, sizes, checking(session.crypto, check))
@@ -51,7 +51,7 @@ def prepare_decrypt(session: Session, case: Case) -> Work:
     must_work(case, encryption.repeat)
     decryption = _decryption(session, case, key, encryption)
     must_work(case, decryption.repeat)
-    check = lambda _: _plaintext_error(decryption, plaintext)  # noqa: E731
+    check = lambda _: _error(decryption, encryption, plaintext)  # noqa: E731
     sizes = {"plaintext": len(plaintext)}
     return lib_work(case, VARIANT, decryption.repeat, sizes, checking(session.crypto, check))
 
@@ -92,6 +92,16 @@ def _context(session: Session, case: Case, key: int, verb: str) -> int:
 
 def _plaintext(case: Case) -> bytes:
     return Random(case.seed).randbytes(PLAINTEXT_BYTES)
+
+
+def _error(decryption: _Output, encryption: _Output, plaintext: bytes) -> str | None:
+    """What was encrypted decrypts to the plaintext, and with a flipped bit it does not."""
+    error = _plaintext_error(decryption, plaintext)
+    if error is not None:
+        return error
+    with last_bit_flipped(encryption.memory, encryption.size.value):
+        same = _plaintext_error(decryption, plaintext) is None
+    return "a ciphertext with a flipped bit decrypts too" if same else None
 
 
 def _plaintext_error(decryption: _Output, plaintext: bytes) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any
 from errors import SettingsError
 from runner.openssl.lib import Session, buffer, key_context, new_key, reference, size_cell
 from runner.openssl.lib.repetitions import Call, Written, writing, writing_two
-from runner.operations.lib.case import Case, checking, lib_work, must_work, untimed
+from runner.operations.lib.case import Case, checking, last_bit_flipped, lib_work, must_work, untimed
 from runner.operations.work import Work
 from runner.train import Repeat
 
@@ -34,10 +34,7 @@ def prepare_encaps(session: Session, case: Case) -> Work:
     must_work(case, encapsulation.repeat)
 
     def check(fresh: Session) -> str | None:
-        for output in (encapsulation.ciphertext, encapsulation.secret):
-            output.raw = bytes(len(output))
-        error = untimed(encapsulation.repeat)
-        return error or _secret_error(_decapsulation(fresh, case, key, encapsulation), encapsulation)
+        return _error(_decapsulation(fresh, case, key, encapsulation), encapsulation)
 
     return lib_work(case, "", encapsulation.repeat, encapsulation.sizes, checking(session.crypto, check))
 
@@ -51,7 +48,7 @@ def prepare_decaps(session: Session, case: Case) -> Work:
     must_work(case, decapsulation.repeat)
 
     def check(_: Session) -> str | None:
-        return _secret_error(decapsulation, encapsulation)
+        return _error(decapsulation, encapsulation)
 
     sizes = {"shared_secret": encapsulation.sizes["shared_secret"]}
     return lib_work(case, "", decapsulation.repeat, sizes, checking(session.crypto, check))
@@ -82,6 +79,21 @@ def _decapsulation(session: Session, case: Case, key: int, encapsulation: _Encap
     arguments = (context, reference(secret), reference(size), reference(ciphertext), len(ciphertext))
     call = Call(case.what, crypto["EVP_PKEY_decapsulate"], arguments)
     return _Decapsulation(writing(crypto, call, _exactly("shared secret", size)), secret)
+
+
+def _error(decapsulation: _Decapsulation, encapsulation: _Encapsulation) -> str | None:
+    """A fresh encapsulation gives a fresh secret, and decapsulation the same one; with a flipped bit it does not."""
+    before = encapsulation.secret.raw
+    for output in (encapsulation.ciphertext, encapsulation.secret):
+        output.raw = bytes(len(output))
+    error = untimed(encapsulation.repeat) or _secret_error(decapsulation, encapsulation)
+    if error is not None:
+        return error
+    if encapsulation.secret.raw == before:
+        return "two encapsulations give the same secret"
+    with last_bit_flipped(encapsulation.ciphertext, len(encapsulation.ciphertext)):
+        same = _secret_error(decapsulation, encapsulation) is None
+    return "a ciphertext with a flipped bit gives the same secret" if same else None
 
 
 def _secret_error(decapsulation: _Decapsulation, encapsulation: _Encapsulation) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.openssl.lib import Session, buffer, key_context, new_key, reference, size_cell
 from runner.openssl.lib.repetitions import Call, Written, after, plain, writing
-from runner.operations.lib.case import Case, checking, lib_work, must_work, untimed
+from runner.operations.lib.case import Case, checking, last_bit_flipped, lib_work, must_work, untimed
 from runner.operations.work import Work
 from runner.train import Repeat
 from schemas import ParameterSet
@@ -107,12 +107,8 @@ def _verification_error(session: Session, case: Case, key: int, message: Any, si
     error = untimed(_verifier(session, case, key, message, signer))
     if error is not None:
         return f"the signature does not verify: {error}"
-    last = signer.size.value - 1
-    signer.signature[last] = bytes([signer.signature[last][0] ^ 1])
-    try:
+    with last_bit_flipped(signer.signature, signer.size.value):
         flipped = untimed(_verifier(session, case, key, message, signer))
-    finally:
-        signer.signature[last] = bytes([signer.signature[last][0] ^ 1])
     return "a signature with a flipped bit verifies too" if flipped is None else None
 
 
