@@ -4,7 +4,7 @@ import os
 import platform
 import signal
 import time
-from itertools import count
+from itertools import chain, count, repeat
 from pathlib import Path
 
 import pytest
@@ -115,13 +115,23 @@ def test_a_train_apart_keeps_as_many_times_as_it_can_hold_by_the_time_of_a_repet
 def test_a_first_call_that_others_kept_waiting_is_not_taken_for_a_slow_operation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cpu_s, wall_s, growths = count(), count(), iter([9_000_000, *[4096] * 5])
+    cpu_s, wall_s, growths = count(), count(), chain([9_000_000], repeat(4096))
     monkeypatch.setattr(time, "process_time", lambda: next(cpu_s) / 100)
     monkeypatch.setattr(time, "monotonic", lambda: next(wall_s) * 10.0)
     monkeypatch.setattr(served, "growth_bytes", lambda _: next(growths))
     usage = served.Served(Work("", None), lambda: Repetition(None, 0.0)).usage()
     assert usage.peak_memory_bytes == 4096
     assert usage.cpu_time_s == pytest.approx(0.01, rel=0.2)
+
+
+def test_memory_is_the_most_of_many_calls_where_the_kernel_shows_nothing_in_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    growths, cpu_s = chain([None] * 20, [151_552], repeat(None)), count()
+    monkeypatch.setattr(served, "growth_bytes", lambda _: next(growths))
+    monkeypatch.setattr(served, "USAGE_S", 60.0)
+    monkeypatch.setattr(time, "process_time", lambda: float(next(cpu_s)))
+    assert served.Served(Work("", None), lambda: Repetition(None, 0.0)).usage().peak_memory_bytes == 151_552
 
 
 def test_a_child_ends_with_its_questions_even_inside_a_train(system_openssl: OpenSsl, stop: Stop) -> None:
