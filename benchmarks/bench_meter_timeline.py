@@ -6,6 +6,7 @@ number, so that its true time is known, and so is what is missing. The last line
 """
 
 import argparse
+import logging
 import random
 import sys
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120.0, help="length of each [default: 120]")
     parser.add_argument("--seed", type=int, default=1, help="of the first run [default: 1]")
     args = parser.parse_args()
+    logging.getLogger("meter").setLevel(logging.ERROR)  # that samples are lost is what is measured
     runs = [one_run(args.seed + number, args.seconds, (-1) ** number * DRIFT_PPM) for number in range(args.runs)]
     errors_ms = [error_ms for run in runs for error_ms in run.errors_ms]
     p99_ms, of_runs_ms = percentile(errors_ms, 0.99), [percentile(run.errors_ms, 0.99) for run in runs]

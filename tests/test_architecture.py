@@ -39,6 +39,8 @@ PURE = (
     "services/meter/devices/fnb58_reports.py",
     "services/meter/devices/power.py",
     "services/meter/envelope.py",
+    "services/meter/folding.py",
+    "services/meter/ranges.py",
     "services/meter/rates.py",
     "services/meter/sources/fnirsi_intake.py",
     "services/meter/recovery.py",

@@ -134,6 +134,7 @@ class Spool:
         if self._file is None:
             return
         self._write_all()
+        self._remove()
         if self._memory:
             log.error("%d spool entries are lost with this process: %s", len(self._memory), self.disk_error)
         self._file.close()
@@ -183,7 +184,7 @@ class Spool:
             if self.lost_batches % WARN_EVERY == 1:
                 log.warning("spool full: %d sample batches lost so far", self.lost_batches)
         if victims:
-            self._forget(victims)
+            self._drop(victims)
         if surplus_bytes > 0 and not self._events_over_limit:
             log.warning("spool over its limit of %d bytes: operation events are kept all the same", self._limit_bytes)
         self._events_over_limit = surplus_bytes > 0
@@ -196,8 +197,9 @@ class Spool:
         if file is None or not entries:
             return
         rows = [(entry.label, entry.payload) for entry in entries if entry.payload is not None]
-        if not self._try(lambda: file.add(rows)):
+        if not self._try(lambda: file.add(rows, self._removals)):
             return
+        self._removals.clear()
         for entry in entries:
             entry.on_disk = True
             entry.payload = None
@@ -239,6 +241,16 @@ class Spool:
             self._memory[label.number] = None
 
     def _forget(self, numbers: Iterable[int]) -> None:
+        self._drop(numbers)
+        self._remove()
+
+    def _remove(self) -> None:
+        file = self._file
+        if self._removals and file is not None and self._try(lambda: file.remove(self._removals)):
+            self._removals.clear()
+
+    def _drop(self, numbers: Iterable[int]) -> None:
+        """From memory. They leave the disk with the next writing: a full spool drops one batch a second for days."""
         for number in numbers:
             entry = self._entries.pop(number)
             label = entry.label
@@ -254,6 +266,3 @@ class Spool:
                     del self._batches[stream_of(label)]
             if entry.on_disk:
                 self._removals.add(number)
-        file = self._file
-        if self._removals and file is not None and self._try(lambda: file.remove(self._removals)):
-            self._removals.clear()

@@ -11,11 +11,6 @@ from dataclasses import dataclass, field, replace
 from meter.readings import Counts, Reading, Stream
 from schemas import SampleBatch
 
-VOLTAGE_RANGE_V = (0.0, 30.0)
-CURRENT_RANGE_A = (0.0, 7.0)
-"""What the meters can measure; a stale frame of an FNB58 really said 188.7 V and 170.4 A."""
-POWER_RANGE_W = (-0.1, 250.0)
-"""A little more than voltage times current can be, and a little below zero for an offset of the meter."""
 _END_OF_TIME_NS = 2**62
 
 
@@ -35,10 +30,17 @@ class Position:
     watermark_ns: int = 0
     last_ns: int | None = None
     samples: int = 0
-    refused: int = 0
-    """Readings that a source gave and that are implausible or out of order."""
+    implausible: int = 0
+    """Readings that a source gave and that its meter cannot have measured."""
+    out_of_order: int = 0
+    """Readings that are not later than the one before."""
     counts: Counts = field(default_factory=Counts)
     """What the sources did not give."""
+
+    @property
+    def refused(self) -> int:
+        """Readings that a source gave and that were not used."""
+        return self.implausible + self.out_of_order
 
     @property
     def rejected_frames(self) -> int:
@@ -58,6 +60,8 @@ class Batcher:
         self._before = self.position.counts
         self._new_values_per_s: float | None = None
         self._dropped_samples = 0
+        self.last_implausible: Reading | None = None
+        """The last reading, where it was refused as one that the meter cannot have measured."""
 
     def note(self, counts: Counts, new_values_per_s: float | None = None, dropped_samples: int = 0) -> None:
         """What the source did not give since it was made, and how many samples of the stream a full spool dropped."""
@@ -69,7 +73,6 @@ class Batcher:
         batches: list[SampleBatch] = []
         for reading in readings:
             if not self._accept(reading):
-                self.position = replace(self.position, refused=self.position.refused + 1)
                 continue
             if not self._live and self._is_complete():
                 batches += self.flush()
@@ -97,17 +100,32 @@ class Batcher:
         return self.flush(None if last_ns is None else last_ns + self._stream.period_ns)
 
     def _accept(self, reading: Reading) -> bool:
-        if not _is_plausible(reading) or not self.position.watermark_ns <= reading.t_ns < _END_OF_TIME_NS - 1:
+        position = self.position
+        if not self._is_plausible(reading):
+            self.position = replace(position, implausible=position.implausible + 1)
+            self.last_implausible = reading
+        elif not self._is_later(reading):
+            self.position = replace(position, out_of_order=position.out_of_order + 1)
+        else:
+            self.position = replace(
+                position, last_ns=reading.t_ns, watermark_ns=reading.t_ns + 1, samples=position.samples + 1
+            )
+            self.last_implausible = None
+            return True
+        return False
+
+    def _is_plausible(self, reading: Reading) -> bool:
+        counter_j = reading.energy_counter_j
+        is_counter = counter_j is None or math.isfinite(counter_j)
+        return is_counter and self._stream.ranges.allow(reading.power_w, reading.voltage_v, reading.current_a)
+
+    def _is_later(self, reading: Reading) -> bool:
+        if not self.position.watermark_ns <= reading.t_ns < _END_OF_TIME_NS - 1:
             return False
-        if self._pending and _offset_us(reading, self._pending[0]) <= _offset_us(self._pending[-1], self._pending[0]):
-            return False
-        self.position = replace(
-            self.position,
-            last_ns=reading.t_ns,
-            watermark_ns=reading.t_ns + 1,
-            samples=self.position.samples + 1,
-        )
-        return True
+        if not self._pending:
+            return True
+        first, last = self._pending[0], self._pending[-1]
+        return _offset_us(reading, first) > _offset_us(last, first)
 
     def _is_complete(self) -> bool:
         span_ns = self._limits.span_ns
@@ -155,17 +173,3 @@ def _offset_us(reading: Reading, first: Reading) -> int:
 def _column(values: list[float | None]) -> tuple[float, ...] | None:
     present = [value for value in values if value is not None]
     return tuple(present) if len(present) == len(values) else None
-
-
-def _is_plausible(reading: Reading) -> bool:
-    counter_j = reading.energy_counter_j
-    return (
-        _within(reading.power_w, POWER_RANGE_W)
-        and (reading.voltage_v is None or _within(reading.voltage_v, VOLTAGE_RANGE_V))
-        and (reading.current_a is None or _within(reading.current_a, CURRENT_RANGE_A))
-        and (counter_j is None or math.isfinite(counter_j))
-    )
-
-
-def _within(value: float, limits: tuple[float, float]) -> bool:
-    return limits[0] <= value <= limits[1]

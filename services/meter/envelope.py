@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from meter.folding import better_period, closest_period, lower_edge, spread
+
 BLOCK_REPORTS = 50
 _BLOCKS = 150
 """Five minutes at 25 reports/s: temperature bends a quartz clock by less than a ms in that time."""
@@ -19,6 +21,9 @@ _DRIFT = 200e-6
 """Standard deviation of the rate error of a meter's clock that is assumed before anything is known."""
 _COARSE_DRIFT = 0.01
 """The same for a rate that was taken from a few arrivals."""
+_FOLDED_DRIFT = 500e-6
+"""The same for one that laid some hundred arrivals closest together."""
+_FOLDED_REPORTS = 150
 _SPAN_REPORTS = 4
 """The median of spans of so many periods withstands jitter."""
 _WHOLE = 0.12
@@ -26,7 +31,6 @@ _WHOLE = 0.12
 _FEWEST_SPANS = 20
 _CHANGED = 0.01
 """A rate less off than this, relatively, is learnt from the minima; one more off is another rate."""
-_MEAN_BLOCKS = 5
 _ROUNDS = 2
 _LATE_DEVIATIONS = 0.7
 """A minimum above the line by more counts less: 10 to 20 s after the start that takes the p99 from 1.6 to 1.25 ms."""
@@ -58,21 +62,21 @@ class _Rate:
 
     def fits_better(self, arrivals_ns: Sequence[int], period_ns: float) -> bool:
         """Whether the arrivals lie closer together modulo this period than modulo the given one."""
-        return _spread(arrivals_ns, self.period_ns) < _spread(arrivals_ns, period_ns)
+        return spread(arrivals_ns, self.period_ns) < spread(arrivals_ns, period_ns)
 
 
 def _agreed(rates: Sequence[_Rate], period_ns: float) -> _Rate | None:
-    """Another rate than the given one: of the last two blocks, or by a little of five that agree, else None.
-
-    One block alone may be a host that slept.
-    """
+    """Another rate than the given one, of the last two blocks, else None. One alone may be a host that slept."""
     newest = rates[-1]
-    if newest.is_another_than(period_ns) and len(rates) > 1 and rates[-2].is_another_than(period_ns):
-        return None if newest.is_another_than(rates[-2].period_ns) else newest
-    bound_ns = math.sqrt(sum(each.bound_ns**2 for each in rates)) / len(rates)
-    mean = _Rate(sum(each.period_ns for each in rates) / len(rates), bound_ns)
-    agree = len(rates) == _MEAN_BLOCKS and not any(each.is_another_than(mean.period_ns) for each in rates)
-    return mean if agree and mean.is_another_than(period_ns, _CHANGED / 2) else None
+    if len(rates) < 2 or not all(each.is_another_than(period_ns) for each in rates):
+        return None
+    return None if newest.is_another_than(rates[0].period_ns) else newest
+
+
+def _is_no_loss(arrivals_ns: Sequence[int], period_ns: float, usual_ns: float) -> bool:
+    """Whether a rate is a rate: spans that lost reports have stretched lie closer together modulo the usual period."""
+    folded = [spread(arrivals_ns, closest_period(arrivals_ns, each)) for each in (period_ns, usual_ns)]
+    return folded[0] < folded[1]
 
 
 class Envelope:
@@ -91,11 +95,12 @@ class Envelope:
         if rate is not None and rate.is_another_than(self._slope_ns) and rate.fits_better(arrivals_ns, self._slope_ns):
             self._nominal_ns = self._slope_ns = rate.period_ns
             self._drift = _COARSE_DRIFT
-        self._origin_ns, delay_ns = _lower_edge(arrivals_ns, arrivals_ns[0], self._slope_ns)
+        self._origin_ns, delay_ns = lower_edge(arrivals_ns, arrivals_ns[0], self._slope_ns)
         self._noise_ns = max(delay_ns / len(arrivals_ns), 1.0)  # 1 ns: what the clock resolves
         self._least: deque[_Least] = deque(maxlen=_BLOCKS)
         self._block: list[tuple[int, int]] = []
-        self._rates: deque[_Rate] = deque(maxlen=_MEAN_BLOCKS)
+        self._rates: deque[_Rate] = deque(maxlen=2)
+        self._recent: deque[int] = deque(maxlen=_FOLDED_REPORTS)
 
     @property
     def period_ns(self) -> float:
@@ -113,10 +118,11 @@ class Envelope:
     def add(self, index: int, arrival_ns: int) -> None:
         """Learn from a placed report."""
         self._block.append((index, arrival_ns))
+        self._recent.append(arrival_ns)
         if len(self._block) < BLOCK_REPORTS:
             return
         block, self._block = self._block, []
-        if self._has_another_rate([arrival_ns for _, arrival_ns in block], index):
+        if self._has_another_rate([arrival_ns for _, arrival_ns in block], index) or self._is_off(index):
             return
         in_time = [each for each in block if self._delay_ns(each) < 0.875 * self._slope_ns]
         if in_time:  # else a backlog, which knows nothing of the envelope
@@ -128,16 +134,27 @@ class Envelope:
         if rate is None:
             return False
         self._rates.append(rate)
-        rate = _agreed(self._rates, self._slope_ns)
-        if rate is None:
+        agreed = _agreed(self._rates, self._slope_ns)
+        if agreed is None or not _is_no_loss(arrivals_ns, agreed.period_ns, self._slope_ns):
             return False
-        self._nominal_ns = self._slope_ns = rate.period_ns
-        self._drift = _COARSE_DRIFT
+        self._begin_anew(agreed.period_ns, _COARSE_DRIFT, arrivals_ns[-4 * _SPAN_REPORTS :], last_index)
+        return True
+
+    def _is_off(self, last_index: int) -> bool:
+        """Whether the rate is so far off that the slots of reports would soon be wrong: the line then begins anew."""
+        better_ns = better_period(list(self._recent), self._slope_ns)
+        if better_ns is None:
+            return False
+        self._begin_anew(better_ns, _FOLDED_DRIFT, list(self._recent), last_index)
+        return True
+
+    def _begin_anew(self, period_ns: float, drift: float, arrivals_ns: Sequence[int], last_index: int) -> None:
+        self._nominal_ns = self._slope_ns = period_ns
+        self._drift = drift
         self._rates.clear()
         self._least.clear()
-        edge_ns, _ = _lower_edge(arrivals_ns[-4 * _SPAN_REPORTS :], arrivals_ns[-1], rate.period_ns)
-        self._origin_ns = edge_ns - last_index * rate.period_ns
-        return True
+        edge_ns, _ = lower_edge(arrivals_ns, arrivals_ns[-1], period_ns)
+        self._origin_ns = edge_ns - last_index * period_ns
 
     def _rate(self, arrivals_ns: Sequence[int]) -> _Rate | None:
         """None where too few arrivals say nothing, or what they say is none."""
@@ -217,19 +234,3 @@ def _judged(
     deviation_ns = max(math.sqrt(square * len(left_ns) / (len(left_ns) - 2)), 1.0)
     late_ns = _LATE_DEVIATIONS * deviation_ns
     return deviation_ns, [1.0 if each < late_ns else (late_ns / each) ** 2 for each in left_ns]
-
-
-def _lower_edge(arrivals_ns: Sequence[int], of_ns: int, period_ns: float) -> tuple[float, float]:
-    """When the report that came at `of_ns` arrives without delay, and the largest delay of all, in ns.
-
-    Arrivals modulo the period lie on a circle, and the edge follows its widest empty arc, whatever reports are missing.
-    """
-    phases = sorted({(each - of_ns) % period_ns for each in arrivals_ns})
-    arcs = [(b - a, b % period_ns) for a, b in pairwise([*phases, phases[0] + period_ns])]
-    widest_ns, phase_ns = max(arcs)
-    return of_ns + (phase_ns - period_ns if phase_ns > period_ns / 8 else phase_ns), period_ns - widest_ns
-
-
-def _spread(arrivals_ns: Sequence[int], period_ns: float) -> float:
-    """How far arrivals lie apart modulo a period, as a part of it: least for the right one, whatever is missing."""
-    return _lower_edge(arrivals_ns, arrivals_ns[0], period_ns)[1] / period_ns

@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from meter.batching import Batcher, BatchLimits, Position
-from meter.readings import Counts, MeterHealth, Said, Stream
+from meter.readings import FRESH_NS, Counts, MeterHealth, Reading, Said, Stream
 from meter.sources.plan import Planned
-from meter.status import FRESH_S
+from meter.status import MOST_DETAIL
 from schemas import MeterState, SampleBatch
 
-_MOST_DETAIL = 500
 _MOST_TEXT = 256
-_STUCK = "no valid sample for 2 s: it is stuck, or what it says is refused"
+_STUCK = f"no valid sample for {FRESH_NS / 1e9:.0f} s: it is stuck, or what it says is refused"
 
 
 class Feed:
@@ -50,33 +49,44 @@ class Feed:
 
     def is_fresh(self, now_ns: int) -> bool:
         """Whether its newest valid sample is younger than 2 s."""
-        return self.last_ns is not None and now_ns - self.last_ns < FRESH_S * 1e9
+        return self.last_ns is not None and now_ns - self.last_ns < FRESH_NS
+
+    @property
+    def implausible(self) -> str:
+        """The last reading where it was refused as one that the meter cannot have measured, else empty."""
+        reading = self._batcher.last_implausible if self._batcher else None
+        return _text(reading) if reading else ""
 
     def state(
         self, planned: Planned, counts: Counts, health: MeterHealth, dropped_samples: int, now_ns: int
     ) -> MeterState:
         """What the status says of the meter. One whose reader is stuck cannot say itself that it is not connected."""
         connected = health.connected and self.is_fresh(now_ns)
-        detail = health.detail or (_STUCK if health.connected and not connected and self.last_ns is not None else "")
         return MeterState(
             dut=planned.dut,
             meter=planned.meter,
             model=(health.model or planned.model)[:_MOST_TEXT],
             role=planned.role,
             connected=connected,
-            detail=detail[:_MOST_DETAIL],
+            detail=(health.detail or (self._trouble() if health.connected and not connected else ""))[:MOST_DETAIL],
             node=_short(health.node),
             serial=_short(health.serial),
             firmware=_short(health.firmware),
             temperature_c=health.temperature_c if connected else None,
             samples_per_s=health.rate_hz if connected else None,
             new_values_per_s=health.new_values_hz if connected else None,
-            rejected=_rejected(counts.rejected, self.position.refused),
+            rejected=_rejected(counts.rejected, self.position),
             lost_samples=counts.lost_samples + dropped_samples,
             gaps=counts.gaps,
             counter_resets=counts.counter_resets,
             reopened=health.reopened,
         )
+
+    def _trouble(self) -> str:
+        """Why no valid samples come of a meter that is there."""
+        if self.implausible:
+            return f"what it says is refused as implausible: {self.implausible}"
+        return _STUCK if self.last_ns is not None else ""
 
     def _of(self, stream: Stream) -> Batcher:
         if self._batcher is None or self.stream is None:
@@ -85,8 +95,14 @@ class Feed:
         return self._batcher
 
 
-def _rejected(by_reason: Mapping[str, int], refused: int) -> dict[str, int]:
-    return {**by_reason, **({"implausible_reading": refused} if refused else {})}
+def _rejected(by_reason: Mapping[str, int], position: Position) -> dict[str, int]:
+    ours = {"implausible_reading": position.implausible, "reading_out_of_order": position.out_of_order}
+    return {**by_reason, **{reason: count for reason, count in ours.items() if count}}
+
+
+def _text(reading: Reading) -> str:
+    parts = [(reading.voltage_v, "V"), (reading.current_a, "A"), (reading.power_w, "W")]
+    return ", ".join(f"{value:.6g} {unit}" for value, unit in parts if value is not None)
 
 
 def _short(text: str | None) -> str | None:

@@ -1,5 +1,7 @@
 """All meters of the service: each in its thread, their batches made here, in the main loop."""
 
+import logging
+import math
 import time
 from collections.abc import Sequence
 
@@ -7,12 +9,18 @@ from meter.batching import BatchLimits
 from meter.feed import Feed
 from meter.live import LiveMeter
 from meter.outlet import Outlet
+from meter.readings import CLOSE_MOST_S
 from meter.sources.plan import Planned
 from meter.status import StatusBoard
 from schemas import MeterState
 
-STOP_S = 4.0
-"""Meters are given so long to be closed; one that is stuck in its driver is left behind."""
+log = logging.getLogger(__name__)
+
+STOP_S = CLOSE_MOST_S + 3.0
+"""Meters are given so long to end their read and to be closed; one that is stuck in its driver is left behind. Whoever
+runs the service kills it after 15 s (deploy/pi, docker-compose.yml)."""
+WARN_EVERY_S = 60.0
+"""Between two warnings that readings of a meter are refused: a sensor has up to 100 a second."""
 
 
 class MeterGroup:
@@ -21,6 +29,8 @@ class MeterGroup:
     def __init__(self, plans: Sequence[Planned], limits: BatchLimits, outlet: Outlet) -> None:
         self._meters = [(LiveMeter(planned), Feed(limits)) for planned in plans]
         self._outlet = outlet
+        self._warned = [(0, -math.inf) for _ in self._meters]
+        """Of each meter: implausible readings at the last warning, and its moment."""
 
     def start(self) -> None:
         """Begin to read."""
@@ -36,6 +46,7 @@ class MeterGroup:
                 if feed.last_ns is not None:
                     board.saw_sample(meter.planned.dut, now_s - (now_ns - feed.last_ns) / 1e9)
             self._outlet.publish(feed.expire(now_ns))
+        self._warn(now_s)
 
     def stop(self) -> list[str]:
         """End reading and close the meters. The names of those that did not let go in time."""
@@ -58,7 +69,13 @@ class MeterGroup:
     def news(self, now_ns: int) -> object:
         """Another value when a meter comes, goes or is in trouble."""
         return tuple(
-            (feed.is_fresh(now_ns), meter.health.connected, meter.health.detail, meter.health.node)
+            (
+                feed.is_fresh(now_ns),
+                bool(feed.implausible),
+                meter.health.connected,
+                meter.health.detail,
+                meter.health.node,
+            )
             for meter, feed in self._meters
         )
 
@@ -90,3 +107,14 @@ class MeterGroup:
             "meters_connected": sum(each.connected for each in states),
             "new_values_per_s": sum(each.new_values_per_s or 0.0 for each in states),
         }
+
+    def _warn(self, now_s: float) -> None:
+        """Data that are lost are in the log, with the number so far."""
+        for place, (meter, feed) in enumerate(self._meters):
+            told, told_s = self._warned[place]
+            number = feed.position.implausible
+            if number > told and now_s - told_s >= WARN_EVERY_S:
+                self._warned[place] = (number, now_s)
+                last = f", the last: {feed.implausible}" if feed.implausible else ""
+                name, dut = meter.planned.meter, meter.planned.dut
+                log.warning("meter %s at %s: %d implausible readings refused so far%s", name, dut, number, last)

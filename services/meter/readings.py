@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from meter.ranges import USB_METER, Ranges
 from schemas import HostClock, MeterKind
+
+FRESH_NS = 2_000_000_000
+"""A meter is connected only while its newest sample is younger (DESIGN.md 2)."""
+CLOSE_MOST_S = 5.0
+"""Closing a source reads no longer than this; a last read may still take a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Stream:
     period_ns: int
     counter_resolution_j: float | None = None
     """Step of the meter's own energy counter; None where it has none. A counter that decreases was reset."""
+    ranges: Ranges = USB_METER
+    """A reading outside is refused; the source of another kind of meter says its own."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:

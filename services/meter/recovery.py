@@ -19,8 +19,10 @@ PAUSE_S, PAUSES, PAUSES_WITHIN_S = 0.2, 3, 10.0
 """So many pauses (5 report periods) in so short a time: each report is answered from then on (baryluk, issue 19)."""
 GAP_S = 0.05
 """Between two commands of a sequence: without a gap some meters crash (Randomblock1: 25 ms; OpenFNB58: 50 ms)."""
-BACK_OFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""Between attempts to open the device; the last one for ever."""
+BACK_OFF_S = (0.5, 1.0, 2.0, 4.0)
+"""Between attempts to find and open the device; the last one for ever. So a replug costs about 5 s at the most."""
+SILENT_BACK_OFF_S = (*BACK_OFF_S, 8.0, 15.0)
+"""The same for a device that is there and stays silent, whatever is tried."""
 WRITE_ATTEMPTS = 5
 WRITE_PAUSE_S = 0.15
 """Writing to a streaming meter fails now and then (OpenFNB58)."""
@@ -139,7 +141,7 @@ class Recovery:
         self._failed_writes = self._rung = 0
         self.family, self._why = self._home, why
         self._do(now_s, [Step.OPEN])
-        self._due_s = now_s + self._back_off_s()
+        self._due_s = now_s + self._back_off_s(BACK_OFF_S)
 
     def received(self, now_s: float) -> None:
         """A report with valid samples came."""
@@ -209,7 +211,7 @@ class Recovery:
         self._do(now_s, rung.steps)
 
     def _give_up_for_now(self, now_s: float) -> None:
-        pause_s = self._back_off_s()
+        pause_s = self._back_off_s(SILENT_BACK_OFF_S)
         self._why = f"no data: unplug the meter's USB port marked PC and plug it in again; next try in {pause_s:g} s"
         self._switch_family()
         self._do(now_s, _REOPEN)
@@ -218,6 +220,6 @@ class Recovery:
     def _switch_family(self) -> None:
         self.family = "A" if self.family == "B" else "B"
 
-    def _back_off_s(self) -> float:
+    def _back_off_s(self, pauses_s: tuple[float, ...]) -> float:
         self._attempts += 1
-        return BACK_OFF_S[min(self._attempts, len(BACK_OFF_S)) - 1]
+        return pauses_s[min(self._attempts, len(pauses_s)) - 1]

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clock import rfc3339
+from meter.readings import FRESH_NS
 from schemas import MeterState, ServiceStatus
 
-FRESH_S = 2.0
+FRESH_S = FRESH_NS / 1e9
 """A meter is online for a DUT only while a valid sample is younger (DESIGN.md 2)."""
 REPEAT_S = 10.0
 """The status goes out at least so often, for its counters."""
-_MOST_DETAIL = 500
+MOST_DETAIL = 500
+"""Characters: the rest is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +101,4 @@ def _detail(duts: Sequence[str], meters: Sequence[MeterState], remark: str) -> s
     """What is wrong, in one line; every meter in trouble is named."""
     troubles = [f"{each.meter} of {each.dut}: {each.detail}" for each in meters if each.detail]
     parts = [*([] if duts else ["no data"]), *troubles, *([remark] if remark else [])]
-    return "; ".join(parts)[:_MOST_DETAIL]
+    return "; ".join(parts)[:MOST_DETAIL]

@@ -8,6 +8,9 @@ Reports are held back, and placed together a little later, in two cases: the fir
 envelope is known (25 reports, 1 s), and where a report seems missing, until the next one shows whether it is lost or
 whether several were only late together. So every count of lost reports is final. A busy host may be kept from reading
 twice in a row, and then the next one proves nothing: who reads a queue says with `settle` that nothing waits there.
+
+What waited while the host was away for long is placed by `catch_up`, right after what came before: a queue that
+overflows, and a meter that nobody told to go on, both lose the newest. By the moment of reading nobody could know it.
 """
 
 from dataclasses import dataclass
@@ -20,6 +23,9 @@ HIDRAW_QUEUE_REPORTS = 63
 _MOST_HELD = 256
 _QUIET_PERIODS = 0.25
 """Reports that are late by just a period are followed by the next within an eighth of one, and its own delay."""
+_PHASE_KEPT_REPORTS = 2
+"""Of a backlog, so many may still be under way; where more are missing the meter has stopped and begins anew."""
+_CLOSE_PERIODS = 0.875
 _LEAST_STEP = 0.1
 """Samples are never closer than a tenth of their period, however the envelope moves."""
 
@@ -49,6 +55,7 @@ class SampleTimeline:
         self._known_ns: float = report_period_ns
         self._envelope: Envelope | None = None
         self._held: list[int] = []
+        self._arrival_ns: int | None = None
         self._zero_ns: int | None = None
         self._last_index: int | None = None
         self._last_ns: int | None = None
@@ -64,6 +71,11 @@ class SampleTimeline:
         return len(self._held)
 
     @property
+    def is_known(self) -> bool:
+        """Whether there is an envelope: without it nobody can say when a report that had to wait was sent."""
+        return self._envelope is not None
+
+    @property
     def quiet_ns(self) -> float | None:
         """How long nothing must come before `settle` helps; None where nothing is in doubt."""
         in_doubt = len(self._held) >= (FIRST_REPORTS if self._envelope is None else 1)
@@ -76,11 +88,36 @@ class SampleTimeline:
         """
         if self._zero_ns is None:
             self._zero_ns = arrival_ns  # small numbers: float arithmetic is exact to far below a ns
+        self._arrival_ns = arrival_ns
         self._held.append(arrival_ns - self._zero_ns)
         if self._envelope is None:
             return self._release() if len(self._held) >= (1 if is_last else 2) * FIRST_REPORTS else []
         is_settled = self._is_complete(self._envelope) or (is_last and self._is_apart(self._envelope))
         return self._release() if is_settled else []
+
+    def is_close(self, arrival_ns: int) -> bool:
+        """Whether less than a period has passed since the report before."""
+        return self._arrival_ns is not None and arrival_ns - self._arrival_ns < _CLOSE_PERIODS * self.report_period_ns
+
+    def has_slot(self, arrival_ns: int) -> bool:
+        """Whether a slot is left for a report of this moment; so until slots are known."""
+        if self._envelope is None or self._last_index is None:
+            return True
+        return self._envelope.slot(arrival_ns - self._origin()) - self._last_index > len(self._held)
+
+    def catch_up(self, reports: int, now_ns: int) -> list[Placed]:
+        """So many waited until now for a host that was away, maybe none: they and what was held can be placed.
+
+        Only where the timeline `is_known`.
+        """
+        now = now_ns - self._origin()
+        self._held += [now] * reports
+        placed = self._release(reports)
+        if self._envelope is None or self._last_index is None:
+            return placed
+        if self._envelope.slot(now) - self._last_index > _PHASE_KEPT_REPORTS:
+            self.restart()
+        return placed
 
     def settle(self, silent_until_ns: int) -> list[Placed]:
         """What can be placed now that nothing has come from the last report to this moment, in which nothing waited."""
@@ -109,19 +146,24 @@ class SampleTimeline:
         apart = self._held[-1] - self._held[-2] >= envelope.period_ns / 8
         return apart and envelope.slot(self._held[-1]) > envelope.slot(self._held[0])
 
-    def _release(self) -> list[Placed]:
+    def _release(self, waiting: int = 0) -> list[Placed]:
         arrivals, self._held = self._held, []
         if not arrivals:
             return []
         envelope = self._envelope = self._envelope or Envelope(self._nominal_ns, arrivals, self._known_ns)
         placed: list[Placed] = []
-        for index, arrival in zip(self._indexes(envelope, arrivals), arrivals, strict=True):
-            placed.append(self._placed(envelope, index, arrival))
-            envelope.add(index, arrival)
+        told = len(arrivals) - waiting
+        for row, index in enumerate(self._indexes(envelope, arrivals, told)):
+            placed.append(self._placed(envelope, index, arrivals[row]))
+            if row < told:  # what waited knows nothing of the envelope
+                envelope.add(index, arrivals[row])
         return placed
 
-    def _indexes(self, envelope: Envelope, arrivals: list[int]) -> list[int]:
-        """Each as late as its arrival allows, so that what is lost was lost first; but see `queue_reports`."""
+    def _indexes(self, envelope: Envelope, arrivals: list[int], told: int) -> list[int]:
+        """Each as late as its arrival allows, so that what is lost was lost first; but see `queue_reports`.
+
+        The first ones `told` it; those behind them waited, and follow them.
+        """
         slots = [envelope.slot(arrival) for arrival in arrivals]
         last = self._last_index
         if last is not None and self._queue is not None and len(arrivals) > self._queue:
@@ -129,8 +171,9 @@ class SampleTimeline:
         for row in range(len(slots) - 2, -1, -1):
             slots[row] = min(slots[row], slots[row + 1] - 1)
         indexes: list[int] = []
-        for slot in slots:
-            last = slot if last is None else max(slot, last + 1)
+        for row, slot in enumerate(slots):
+            follows = last is not None and row >= told
+            last = slot if last is None else last + 1 if follows else max(slot, last + 1)
             indexes.append(last)
         return indexes
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from aggregator.clocks import Timeline, place
+from aggregator.clocks import Timeline, place, shifted
 from aggregator.intake import parse_status
 from bus.interface import Received
 from errors import ContractError
-from schemas import EnergyResult, OperationEvent, SampleBatch, ServiceStatus, parse_topic
+from schemas import ClockState, EnergyResult, OperationEvent, SampleBatch, ServiceStatus, parse_topic
 
 RESULTS_KEPT = 5
+_TRAINS_KEPT = 16
+"""Whose results are waited for."""
 Board = tuple[str, str]
 News = SampleBatch | EnergyResult | OperationEvent | ServiceStatus
 _MODELS: dict[str, type[SampleBatch] | type[EnergyResult] | type[OperationEvent]] = {
@@ -30,6 +32,8 @@ class Trace:
     simulated: bool
     samples: deque[tuple[int, float]] = field(default_factory=deque)
     loads: deque[tuple[int, int]] = field(default_factory=deque)
+    unplaced: deque[OperationEvent] = field(default_factory=lambda: deque(maxlen=_TRAINS_KEPT))
+    """Trains of another host, until their results say how its clock goes."""
 
     @property
     def end_ns(self) -> int:
@@ -48,10 +52,25 @@ class Trace:
             self.loads.popleft()
 
     def mark(self, event: OperationEvent) -> None:
-        """Take the load segments of a train, placed on the meter's timeline as far as that is known."""
-        offset_ns = place(Timeline(event.timeline_id, event.host_clock), self.timeline).offset_ns
+        """Take the load segments of a train, as soon as it is known where they lie on the meter's timeline."""
+        clock = place(Timeline(event.timeline_id, event.host_clock), self.timeline)
+        if clock.method == "assumed":
+            self.unplaced.append(event)
+        else:
+            self._mark(event, clock)
+
+    def learn(self, result: EnergyResult) -> None:
+        """The aggregator has compared the clocks of a train's host and of this meter's."""
+        clock = result.clock
+        if clock is None or clock.method == "assumed":
+            return
+        for event in [each for each in self.unplaced if each.event_id == result.event_id]:
+            self.unplaced.remove(event)
+            self._mark(event, clock)
+
+    def _mark(self, event: OperationEvent, clock: ClockState) -> None:
         self.loads.extend(
-            (each.start_ns + offset_ns, each.end_ns + offset_ns) for each in event.segments if each.kind == "load"
+            (each.start_ns, each.end_ns) for each in shifted(event.segments, clock) if each.kind == "load"
         )
 
     def columns(self, count: int, window_ns: int) -> list[float | None]:
@@ -111,6 +130,8 @@ class Watched:
                 trace.mark(news)
         else:
             self.results.setdefault(board, deque(maxlen=RESULTS_KEPT)).append(news)
+            if news.meter in (traces := self.traces.get(board, {})):
+                traces[news.meter].learn(news)
         return True
 
     def _trace(self, board: Board, batch: SampleBatch) -> Trace:

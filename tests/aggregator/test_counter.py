@@ -13,6 +13,7 @@ from aggregator.clocks import Timeline
 from aggregator.counter import CounterReading, compare, disagrees
 from aggregator.result import MeterView, of_train
 from aggregator.trace import PowerTrace
+from aggregator.uncertainty import Standard, quantity
 from schemas import CounterCheck, EnergyResult, Segment
 from tests.aggregator.trains import SECOND, T0, event, segments, steps
 
@@ -64,6 +65,16 @@ def test_counter_and_integral_of_one_meter_agree_but_for_chance() -> None:
 def test_a_counter_that_misses_a_tenth_of_the_energy_disagrees() -> None:
     checks = [_compare(*_tc66c(_fine_power(seed), counted=0.9)) for seed in range(20)]
     assert all(map(disagrees, checks))
+
+
+@pytest.mark.parametrize(("off_by_u", "disagree"), [(2.5, False), (-2.5, False), (4.0, True), (-4.0, True)])
+def test_counter_and_integral_disagree_beyond_three_standard_uncertainties(off_by_u: float, disagree: bool) -> None:
+    check = CounterCheck(
+        span_s=30.0,
+        counter_j=quantity(100.0 + off_by_u * 0.5, Standard(0.3)),
+        integral_j=quantity(100.0, Standard(0.4)),
+    )
+    assert disagrees(check) is disagree
 
 
 def test_values_that_the_meter_holds_make_the_integral_less_certain() -> None:

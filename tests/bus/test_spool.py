@@ -156,6 +156,18 @@ def test_the_limit_drops_the_oldest_samples_counts_them_and_spares_events(
     assert rows(path) == len(kept)
 
 
+def test_samples_that_an_event_drove_out_do_not_come_back(make: Make, tmp_path: Path) -> None:
+    path = tmp_path / "spool.sqlite"
+    spool = Spool(path, BIG)
+    spool.add(make.batch(1), now_s=0.0)
+    spool.close()
+    spool = Spool(path, limit_bytes=10)
+    spool.add(make.event(1), now_s=0.0)
+    assert contents(spool) == [-1] and spool.lost_batches == 1
+    spool.close()
+    assert rows(path) == 1
+
+
 def test_events_over_the_limit_are_kept_with_a_warning(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     spool = Spool(None, limit_bytes=10)
     with caplog.at_level(logging.WARNING):

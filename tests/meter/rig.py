@@ -66,13 +66,13 @@ class Journal:
 class Rig:
     """A meter service on a memory bus."""
 
-    def __init__(self, duts: Sequence[str], **rules: object) -> None:
+    def __init__(self, duts: Sequence[str], spool_bytes: int = 10**8, **rules: object) -> None:
         self.broker = MemoryBroker()
         self.journal = Journal(self.broker)
         self.bus = MemoryBus(self.broker, "meter")
         self.stop = threading.Event()
         self._serving: threading.Thread | None = None
-        spool = Spool(None, 10**8)
+        self.spool = spool = Spool(None, spool_bytes)
         publisher = SpoolingPublisher(self.bus, spool, "lab", duts)
         given = {
             "batch_samples": 100,

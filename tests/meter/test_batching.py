@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meter.batching import Batcher, BatchLimits, Position
+from meter.ranges import SENSOR
 from meter.readings import Counts, Reading, Stream
 from schemas import SampleBatch
 
@@ -106,6 +107,32 @@ def test_a_reading_that_is_not_later_than_the_one_before_is_refused() -> None:
     assert batch.rejected_frames == 3
 
 
+def test_what_is_implausible_and_what_is_out_of_order_are_counted_apart() -> None:
+    batcher = Batcher(LIVE, TEN)
+    batcher.add([*grid(2), grid(1)[0], replace(grid(1, first=2)[0], power_w=251.0), grid(1)[0]])
+    position = batcher.position
+    assert (position.implausible, position.out_of_order, position.refused, position.samples) == (1, 2, 3, 2)
+
+
+@pytest.mark.parametrize(
+    "parts", [(36.0 * 0.5, 36.0, 0.5), (5.1 * 8.2, 5.1, 8.2), (-0.0102, 5.1, -0.002), (-60.0, None, None)]
+)
+def test_the_sensor_of_a_board_measures_what_its_shunt_lets_it(parts: tuple[float, float | None, float | None]) -> None:
+    sensor = Batcher(replace(LIVE, meter_model="ina226", ranges=SENSOR), TEN)
+    usb_meter = Batcher(LIVE, TEN)
+    for batcher in (sensor, usb_meter):
+        batcher.add([Reading(START_NS, *parts)])
+    assert [(each.power_w, each.rejected_frames) for each in sensor.flush()] == [((parts[0],), 0)]
+    assert usb_meter.position.implausible == 1
+
+
+def test_a_sensor_says_nothing_that_no_message_may_hold() -> None:
+    sensor = Batcher(replace(LIVE, ranges=SENSOR), TEN)
+    sensor.add([Reading(START_NS + k, power_w) for k, power_w in enumerate((1001.0, -1001.0, math.nan, math.inf))])
+    assert sensor.flush() == []
+    assert sensor.position.implausible == 4
+
+
 def test_a_gap_stays_a_gap_and_is_counted_as_the_source_found_it() -> None:
     batcher = Batcher(LIVE, TEN)
     batcher.note(Counts(rejected={"bad_crc": 2}, lost_samples=3, gaps=1), new_values_per_s=25.0, dropped_samples=100)
@@ -138,6 +165,12 @@ def test_the_step_of_the_energy_counter_stands_beside_it() -> None:
     batcher = Batcher(replace(LIVE, counter_resolution_j=3.6), BatchLimits(1, None))
     (batch,) = batcher.add([replace(grid(1)[0], energy_counter_j=7.2)])
     assert (batch.energy_counter_j, batch.counter_resolution_j) == (7.2, 3.6)
+
+
+def test_a_batch_has_the_energy_counter_of_its_last_sample() -> None:
+    readings = [replace(reading, energy_counter_j=3.6 * k) for k, reading in enumerate(grid(10))]
+    (batch,) = Batcher(LIVE, TEN).add(readings)
+    assert batch.energy_counter_j == 3.6 * 9
 
 
 def test_a_batch_leaves_when_it_is_full() -> None:

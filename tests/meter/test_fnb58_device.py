@@ -242,6 +242,14 @@ def test_late_keep_alives_freeze_firmware_0_68_until_it_is_plugged_in_again() ->
     assert count_data(bench.tell(*START_B)) > 0
 
 
+def test_a_meter_that_waits_for_its_host_misses_no_keep_alive() -> None:
+    bench = Bench(Setup(patience_s=0.1), Faults(freezes_without_keep_alive=True))
+    bench.now_ns += 5_000_000_000
+    bench.meter.skip_to(bench.now_ns)
+    assert not bench.meter.is_frozen
+    assert count_data(bench.tell(*START_B)) > 0
+
+
 def test_an_81_that_restarts_it_silences_it_for_a_while() -> None:
     bench = Bench(faults=Faults(deaf_after_81_s=2.0))
     assert bench.tell(*START_B) + bench.listen(2.0) == []

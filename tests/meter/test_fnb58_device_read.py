@@ -16,6 +16,8 @@ from meter.devices.fnb58 import Fnb58, Setup
 from meter.devices.lockstep import Lockstep, undelayed
 from meter.devices.playback import play_back
 from meter.devices.power import Measured, Power, constant, held
+from meter.group import STOP_S
+from meter.live import READ_TIMEOUT_S
 from meter.readings import Reading, Stream
 from meter.sources.fnirsi import FnirsiSource
 from meter.sources.fnirsi_intake import AFTER_OPENING
@@ -218,6 +220,15 @@ def test_a_meter_that_stops_without_a_fast_keep_alive_gets_one(make_desk: MakeDe
     desk = make_desk(Setup(patience_s=0.5))
     desk.read(MINUTE_S)
     assert len(desk.read(MINUTE_S)) > 5900
+
+
+def test_a_meter_that_streams_by_itself_is_closed_in_the_time_that_the_service_gives_it(make_desk: MakeDesk) -> None:
+    desk = make_desk(Setup(keep_alive="never"), Faults(already_streaming=True))
+    desk.read(MINUTE_S)
+    told_ns = desk.usb.now_ns
+    desk.source.read(READ_TIMEOUT_S)
+    desk.source.close()
+    assert 4.0 < (desk.usb.now_ns - told_ns) / 1e9 < STOP_S - 1.0
 
 
 def test_start_frames_are_far_enough_apart(make_desk: MakeDesk) -> None:

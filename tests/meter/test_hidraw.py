@@ -15,7 +15,7 @@ from meter.protocols.fnirsi import Command, command
 from meter.sources.fnirsi_ports import find, may_be_meter, model_of
 from meter.transports import UsbDevice
 from meter.transports.enumerate import devices
-from meter.transports.hidraw import HidTransport, hid_module, rights_needed
+from meter.transports.hidraw import HidTransport, hid_module
 
 
 @dataclass
@@ -105,8 +105,8 @@ def test_a_device_that_is_gone_or_closed_is_an_os_error() -> None:
             use()
 
 
-def test_a_device_that_libusb_may_not_open_names_the_rule_for_usb() -> None:
-    with pytest.raises(SettingsError, match=r"1-1\.4:1\.3.*subsystem usb.*rule for hidraw does not help"):
+def test_a_device_that_libusb_may_not_open_names_the_rules_which_serve_libusb_too() -> None:
+    with pytest.raises(SettingsError, match=r"1-1\.4:1\.3.*cp deploy/udev/60-opjoule-meters\.rules"):
         opened(FakeHandle(opens=False))
 
 
@@ -115,9 +115,25 @@ def test_a_node_that_this_user_may_not_open_names_the_rule_for_hidraw(monkeypatc
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr("meter.transports.hidraw.os.open", refuse)
-    with pytest.raises(SettingsError, match=r"may not open /dev/hidraw3: .* subsystem hidraw; .*deploy/udev"):
+    monkeypatch.setattr("meter.transports.rights.group_of", lambda _file: "root")
+    with pytest.raises(SettingsError, match=r"may not open /dev/hidraw3: .*udev rule: .*deploy/udev"):
         opened(FakeHandle(), "/dev/hidraw3")
-    assert "usb" not in rights_needed("/dev/hidraw3")
+    monkeypatch.setattr("meter.transports.rights.group_of", lambda _file: "opjoule")
+    with pytest.raises(SettingsError, match=r"may not open /dev/hidraw3: .*`sudo usermod -aG opjoule \$USER`"):
+        opened(FakeHandle(), "/dev/hidraw3")
+
+
+def test_a_meter_that_is_read_already_may_be_meant_by_another_entry_of_the_same_service(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    node = tmp_path / "hidraw0"
+    node.touch()
+    monkeypatch.setattr("meter.transports.hidraw.is_node", lambda _path: True)
+    first = opened(FakeHandle(), str(node))
+    with pytest.raises(SettingsError, match=r"another program .*, or another \[\[meter\]\] entry means the same one"):
+        opened(FakeHandle(), str(node))
+    first.close()
+    opened(FakeHandle(), str(node)).close()
 
 
 def test_a_node_that_has_gone_is_an_os_error(tmp_path: Path) -> None:

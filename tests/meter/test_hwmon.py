@@ -8,6 +8,7 @@ import pytest
 
 from clock import ServiceClock
 from errors import FrameError, SettingsError
+from meter.batching import Batcher, BatchLimits
 from meter.protocols.hwmon import ChannelFiles, channels, decode
 from meter.readings import Reading, Source, Stream
 from meter.sources.hwmon import HwmonSource, choose, period_ns_of
@@ -120,6 +121,21 @@ def test_it_is_read_as_often_as_its_driver_says_that_it_measures(
 ) -> None:
     chip(tmp_path, 0, "ina226", "1-0040", {"in1_input": 1, "curr1_input": 1, "update_interval": update_ms})
     assert period_ns_of(power_sensors(tmp_path)[0]) == period_ms * 1_000_000
+
+
+@pytest.mark.parametrize(("voltage_mv", "current_ma"), [(36_000, 500), (5_100, 8_200), (5_100, -2)])
+def test_what_a_shunt_lets_it_measure_is_published(
+    tmp_path: Path, ina226: Path, voltage_mv: int, current_ma: int
+) -> None:
+    """An INA226 goes to 36 V, and its current is that of its shunt; around no current half of the noise is negative."""
+    _set(ina226 / "in1_input", voltage_mv)
+    _set(ina226 / "curr1_input", current_ma)
+    source = Host(tmp_path).source("ina226")
+    batcher = Batcher(source.stream, BatchLimits(1000, None))
+    batcher.add(read(source, 1))
+    (batch,) = batcher.flush()
+    assert set(batch.power_w) == {voltage_mv / 1e3 * (current_ma / 1e3)}
+    assert batch.rejected_frames == 0
 
 
 def test_the_rate_of_new_values_is_measured_and_not_assumed(tmp_path: Path, ina226: Path) -> None:

@@ -103,6 +103,21 @@ def test_a_recording_plays_what_the_service_read(tmp_path: Path, given: dict[str
     assert source.counts == meter.counts
 
 
+@pytest.mark.parametrize("unplugged", [None, Span(10.0, 14.0)])
+def test_the_end_of_a_recording_is_no_trouble(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, unplugged: Span | None
+) -> None:
+    path = tmp_path / "a.raw.gz"
+    record(path, unplugged=unplugged)
+    caplog.clear()
+    played, source = play(path)
+    assert source.read(0.2) is None
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    away = ["m1 of pi4: the meter has gone: it was unplugged", "m1 of pi4: the meter of the recording was away"]
+    assert [line for line in told if "samples lost" not in line] == (away if unplugged else [])
+    assert len(played) > 2000
+
+
 def test_it_is_played_with_its_timing_at_any_speed(tmp_path: Path, fake_time: Clock) -> None:
     path = tmp_path / "a.raw.gz"
     recorded, _ = record(path)

@@ -150,7 +150,7 @@ def test_a_meter_that_is_not_there_is_looked_for_with_growing_pauses() -> None:
     life = Life(plugged=False)
     times = [at_s for at_s, step in life.run(120) if step is OPEN]
     pauses = [later - earlier for earlier, later in pairwise(times)]
-    assert pauses[:8] == pytest.approx([*BACK_OFF_S, 15, 15], abs=0.02)
+    assert pauses[:8] == pytest.approx([*BACK_OFF_S, 4, 4, 4, 4], abs=0.02)
     assert life.recovery.detail == "not there"
 
 

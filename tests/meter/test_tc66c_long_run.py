@@ -85,6 +85,21 @@ def test_ten_minutes_with_an_unplug_every_minute_is_accounted_for_to_the_sample(
     assert not wire.is_open
 
 
+def test_a_host_that_was_busy_leaves_a_counted_gap() -> None:
+    wire = Wire()
+    clock = ServiceClock()
+    stream = Stream("lab", "pi5", "tc66", MODEL, "measured", clock.timeline_id, None, PERIOD_NS)
+    source = Tc66cSource(stream, GivenTransport(wire.open), clock, pacing=Pacing(lambda: wire.now_ns, wire.sleep))
+    while wire.now_ns < 5_000_000_000:
+        source.read(0.2)
+    assert (source.counts.lost_samples, source.counts.gaps) == (0, 0)
+    wire.sleep(1.0)
+    while wire.now_ns < 10_000_000_000:
+        source.read(0.2)
+    assert source.counts.gaps == 1
+    assert source.counts.lost_samples == pytest.approx(10, abs=1)
+
+
 def test_the_energy_counter_agrees_with_the_integral_to_its_step() -> None:
     wire = Wire()
     clock = ServiceClock()

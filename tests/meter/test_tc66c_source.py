@@ -11,6 +11,7 @@ from clock import ServiceClock
 from meter.devices.tc66c import Fault, Tc66OnPty
 from meter.protocols.raw_recording import RawHeader
 from meter.readings import Reading, Source, Stream
+from meter.sources.raw_recording import RawRecordingSource
 from meter.sources.tc66c import MODEL, PERIOD_NS, Tc66cSource, open_tc66c
 from meter.sources.tc66c_ports import GivenTransport, Tc66Finder
 from meter.transports.tape import RecordingTransport, TapeWriter, read_tape
@@ -220,7 +221,7 @@ def test_a_serial_number_that_does_not_fit_the_path_is_refused(plugged: Tc66OnPt
 
 
 def test_a_recording_of_a_meter_plays_the_same_readings_and_the_same_faults(
-    plugged: Tc66OnPty, clock: ServiceClock, tmp_path: Path
+    plugged: Tc66OnPty, clock: ServiceClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     header = RawHeader(protocol="tc66c", started_ns=0, sample_period_ns=PERIOD_NS, meter_model=MODEL)
     writer = TapeWriter(tmp_path / "meter.raw.gz", header)
@@ -233,6 +234,11 @@ def test_a_recording_of_a_meter_plays_the_same_readings_and_the_same_faults(
     lived = read_until(live, lambda readings: len(readings) >= 6 and not plugged.device.faults)
     live.close()
     writer.close()
+    caplog.clear()
+    again = RawRecordingSource(stream(clock), read_tape(tmp_path / "meter.raw.gz"), 0, 0.0, "it")
+    while again.read(0.2) is not None:
+        assert not caplog.text
+    assert not caplog.text
     tape = read_tape(tmp_path / "meter.raw.gz")
     played = Tc66cSource(stream(clock), GivenTransport(tape.open), clock, pacing=tape.pacing)
     replayed = read_until(played, lambda _: tape.is_over)

@@ -1,11 +1,12 @@
 """`opjoule meter doctor`: what is wrong with a meter, who must act, one verdict, an exit status."""
 
-import os
+import itertools
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,20 @@ from meter.devices.fnb58 import Fnb58, Setup
 from meter.devices.lockstep import Lockstep
 from meter.devices.power import Measured, Power, constant
 from meter.devices.tc66c import Tc66OnPty
-from meter.readings import Stream
+from meter.protocols.hwmon import ChannelFiles
+from meter.readings import Counts, MeterHealth, Reading, Stream
 from meter.sources.fnirsi import FnirsiSource
 from meter.transports import UsbDevice
+from meter.transports.hwmon import PowerSensor
 from opjoule.meter import command, doctor
-from opjoule.meter.doctor import chosen, examine, how_to_be_let_in, listen, nothing
-from opjoule.meter.findings import Finding, of_samples, verdict, worst
-from opjoule.meter.holders import holders
-from opjoule.meter.plugged import Host, Plugged
+from opjoule.meter.doctor import LISTEN_S, examine, listen
+from opjoule.meter.findings import Finding, Heard, of_samples, verdict, worst
+from opjoule.meter.opening import opener_at, source_of
+from opjoule.meter.plugged import Plugged
 from tests.meter.fake_hidraw import FakeHidraw
 
 STREAM = Stream("lab", "pi4", "m1", "FNB58", "measured", "t1", None, 10_000_000)
+SECOND = 1_000_000_000
 METER = Plugged("fnirsi", "FNB58", UsbDevice("/dev/hidraw0", (0x2E3C, 0x5558), "A1", "", "1-1.4"))
 SENSOR = Plugged("hwmon", "ina226", UsbDevice("ina226@1-0040/1"))
 BOOTLOADER = Plugged("fnirsi", "FNB58", UsbDevice("/dev/hidraw1", (0x0483, 0x0038)), "not", "bootloader")
@@ -46,6 +50,23 @@ def heard_of(power: Power, faults: Faults | None = None, setup: Setup | None = N
     source.close()
     usb.unplug()
     return of_samples(heard)
+
+
+@dataclass
+class Saying:
+    """A source with these readings and no more."""
+
+    readings: list[Reading]
+    stream: Stream = STREAM
+    counts: Counts = field(default_factory=Counts)
+    health: MeterHealth = field(default_factory=MeterHealth)
+
+    def read(self, timeout_s: float) -> list[Reading]:
+        said, self.readings = self.readings, []
+        return said
+
+    def close(self) -> None:
+        pass
 
 
 def levels(findings: list[Finding]) -> dict[str, str]:
@@ -95,13 +116,55 @@ def test_what_goes_wrong_meanwhile_is_a_doubt_with_its_count(faults: Faults, sub
     [
         (lambda _t_ns: Measured(5_760, 9), "values", "no supply is on the measured side"),
         (lambda _t_ns: Measured(510_000, 9), "values", "no load is on the measured side"),
-        (constant(2.5), "rate", "the values stand still"),
     ],
-    ids=["no supply", "no load", "a stuck meter"],
+    ids=["no supply", "no load"],
 )
 def test_values_that_mean_nothing_raise_a_doubt(power: Power, subject: str, says: str) -> None:
     found = heard_of(power)
     assert (levels(found)[subject], says in text_of(found, subject)) == ("doubt", True)
+
+
+def test_values_that_are_held_are_told_by_their_rate_and_raise_no_doubt() -> None:
+    found = heard_of(constant(2.5))
+    assert set(levels(found).values()) == {"ok"}
+    assert text_of(found, "rate").endswith("of which 0.0 differ from the one before")
+
+
+def test_it_reads_for_as_long_as_it_says() -> None:
+    samples, span_s = re.findall(r"^(\d+) samples in ([\d.]+) s", text_of(heard_of(noisy()), "rate"))[0]
+    assert LISTEN_S <= float(span_s) <= LISTEN_S + 0.1
+    assert int(samples) == pytest.approx(100 * LISTEN_S, abs=20)
+
+
+def test_readings_that_the_service_would_refuse_are_counted_and_are_no_values() -> None:
+    good, wrong = Reading(0, 5.0, 5.0, 1.0), Reading(1, 295.2, 36.0, 8.2)
+    seconds = itertools.count(step=SECOND)
+    heard = listen(Saying([good, wrong, wrong, good]), METER, lambda: next(seconds))
+    assert (heard.readings, heard.implausible) == ((good, good), (wrong, wrong))
+    heard = replace(heard, readings=tuple(Reading(t_ns, 5.0, 5.0, 1.0) for t_ns in (0, SECOND)))
+    found = of_samples(heard)
+    assert levels(found)["frames"] == "doubt"
+    assert text_of(found, "frames").startswith("2 of 4 readings refused as implausible, the last: 295.2 W, 36.0000 V")
+    assert text_of(found, "values").startswith("5 W")
+
+
+def test_a_sensor_of_the_board_may_measure_what_no_usb_meter_can_and_currents_that_flow_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sensor = PowerSensor(Path("/sys/class/hwmon/hwmon1"), "ina226", "1-0040", None, ChannelFiles(1, "power1"), None)
+    monkeypatch.setattr("opjoule.meter.opening.hwmon.find", lambda _name: sensor)
+    stream = source_of(SENSOR, opener_at(SENSOR)).stream
+    assert stream.ranges.allow(295.2, 36.0, 8.2)
+    assert stream.ranges.allow(-0.2, 5.0, -0.002)
+    assert not source_of(METER, opener_at(METER)).stream.ranges.allow(295.2, 36.0, 8.2)
+
+
+def test_a_meter_of_which_every_reading_is_refused_says_so_and_names_one() -> None:
+    readings = tuple(Reading(t_ns, 295.2, 36.0, 8.2) for t_ns in range(50))
+    (found,) = of_samples(Heard("hwmon", 10_000_000, (), Counts(), MeterHealth(), readings))
+    assert (found.level, found.subject) == ("error", "samples")
+    refused = "no samples: 50 of 50 readings refused as implausible, the last: 295.2 W, 36.0000 V, 8.2000 A"
+    assert found.text == refused
 
 
 def test_a_meter_that_takes_commands_and_says_nothing_is_an_error_that_says_what_to_do() -> None:
@@ -114,75 +177,13 @@ def test_a_meter_that_takes_commands_and_says_nothing_is_an_error_that_says_what
 def test_a_meter_of_the_other_family_is_given_the_time_to_be_found_out() -> None:
     found = heard_of(noisy(), setup=Setup(family="A", keep_alive="each report"))
     assert worst(found) == "doubt"
-    assert "600 samples" in text_of(found, "rate")
-
-
-def test_by_default_every_meter_is_checked_and_no_power_sensor() -> None:
-    host = Host((METER, SENSOR, BOOTLOADER))
-    assert chosen(host, None, None) == [METER, BOOTLOADER]
-    assert chosen(host, SENSOR.device.node, None) == [SENSOR]
-    assert chosen(host, "1-1.4", None) == [METER]
-    assert chosen(host, None, "A1") == [METER]
-    assert chosen(host, None, "B2") == []
-
-
-def test_a_port_that_this_user_may_not_open_is_checked_where_no_other_meter_is_there() -> None:
-    closed = Plugged("tc66c", "TC66C?", UsbDevice("/dev/ttyACM0"), "maybe", "may not be opened by this user")
-    modem = Plugged("tc66c", "not a TC66C", UsbDevice("/dev/ttyACM1"), "not", "no TC66 answers here")
-    assert chosen(Host((SENSOR, closed, modem)), None, None) == [closed]
-    assert chosen(Host((METER, closed)), None, None) == [METER]
-
-
-def test_where_nothing_is_plugged_in_the_port_is_named_and_what_was_not_looked_for() -> None:
-    said = nothing(Host((SENSOR,), ("no module reads USB HID devices",)), is_asked=False)
-    assert "micro-USB port, the one marked PC" in said
-    assert "ina226@1-0040/1" in said
-    assert said.endswith("no module reads USB HID devices")
-    assert "FNB58 at /dev/hidraw0" in nothing(Host((METER,)), is_asked=True)
+    assert int(text_of(found, "rate").partition(" samples")[0]) > 100
+    assert "samples lost" in text_of(found, "gaps")
 
 
 def test_a_bootloader_is_not_opened_and_is_an_error() -> None:
     found = list(examine(BOOTLOADER))
     assert levels(found) == {"device": "error"}
-
-
-@pytest.mark.parametrize(
-    ("plugged", "group", "says"),
-    [
-        (METER, "root", "60-opjoule-meters.rules"),
-        (METER, "opjoule", "sudo usermod -aG opjoule $USER"),
-        (Plugged("tc66c", "TC66C", UsbDevice("/dev/ttyACM0")), "dialout", "sudo usermod -aG dialout $USER"),
-    ],
-    ids=["no rule", "not in the group", "serial"],
-)
-def test_a_user_who_may_not_open_a_meter_is_told_the_commands(
-    plugged: Plugged, group: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(doctor, "group_of", lambda _file: group)
-    closed = Plugged(plugged.source, plugged.model, plugged.device, files=(tmp_path / "missing",))
-    found = list(examine(closed))
-    assert levels(found)["rights"] == "error"
-    assert says in found[-1].text
-    assert found[-1].text == how_to_be_let_in(closed)
-
-
-def test_the_rules_that_it_names_are_shipped(repository: Path) -> None:
-    assert (repository / doctor.RULES).is_file()
-
-
-def test_a_program_that_has_the_node_open_is_named(tmp_path: Path) -> None:
-    node = tmp_path / "hidraw0"
-    node.touch()
-    process = tmp_path / "proc" / "4242"
-    (process / "fd").mkdir(parents=True)
-    (process / "fd" / "7").symlink_to(node)
-    (process / "comm").write_text("flashmon\n")
-    own = tmp_path / "proc" / str(os.getpid()) / "fd"
-    own.mkdir(parents=True)
-    (own / "3").symlink_to(node)
-    (tmp_path / "proc" / "99").mkdir()
-    assert holders(str(node), tmp_path / "proc") == ["flashmon (process 4242)"]
-    assert holders(str(tmp_path / "other"), tmp_path / "proc") == []
 
 
 @pytest.fixture
@@ -206,42 +207,6 @@ def test_a_tc66c_is_read_for_some_seconds_with_its_counter_and_temperature(
     assert "serial 4242, firmware 1.18, 27.0 °C (or °F, as it is set), energy counter" in said
     assert f"TC66C at {tc66c.path} works" in said.splitlines()[-1]
     assert status in (0, 1)
-
-
-@contextmanager
-def held_open(path: Path, lock: bool) -> Iterator[int]:
-    """Another program has it open, with a lock or without; its process."""
-    code = "import os, sys, fcntl; fd = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY); "
-    code += "fcntl.flock(fd, fcntl.LOCK_EX); " if lock else ""
-    code += "print('open', flush=True); sys.stdin.read()"
-    command_line = [sys.executable, "-c", code, str(path)]
-    with subprocess.Popen(command_line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        process.stdout.readline()
-        try:
-            yield process.pid
-        finally:
-            process.stdin.close()
-
-
-def test_a_meter_that_another_program_reads_is_an_error_that_names_it(tc66c: Tc66OnPty) -> None:
-    plugged = Plugged("tc66c", "TC66C", UsbDevice(str(tc66c.path)), files=(tc66c.path,))
-    with held_open(tc66c.path, lock=True) as pid:
-        found = list(examine(plugged))
-    assert levels(found) == {"device": "ok", "opening": "error"}
-    assert "is in use by another program" in found[-1].text
-    assert f"(process {pid}) has it open" in found[-1].text
-
-
-def test_a_program_that_keeps_nobody_out_raises_a_doubt(tc66c: Tc66OnPty, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "LISTEN_S", 0.5)
-    plugged = Plugged("tc66c", "TC66C", UsbDevice(str(tc66c.path)), files=(tc66c.path,))
-    with held_open(tc66c.path, lock=False) as pid:
-        found = list(examine(plugged))
-    assert levels(found)["others"] == "doubt"
-    assert f"(process {pid}) has it open too" in text_of(found, "others")
-    assert worst(found) == "doubt"
 
 
 @pytest.mark.processes

@@ -96,7 +96,7 @@ def test_what_is_no_table_lacks_its_first_column(text: str) -> None:
     ("line", "reason"),
     [
         (with_cell("algorithm", "Kyber512"), "unknown algorithm 'Kyber512'"),
-        (with_cell("method", "encryption"), "unknown method 'encryption'"),
+        (with_cell("method", "hashing"), "unknown method 'hashing'"),
         (with_cell("submethod", "guessing"), "unknown method 'guessing'"),
         (with_cell("machine", "?"), "machine '?' names no board"),
         (with_cell("iterations", ""), "no iterations"),

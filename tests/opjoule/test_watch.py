@@ -20,7 +20,7 @@ from opjoule.processes import dies_with_parent
 from opjoule.watch import READ, watch
 from opjoule.watch_view import EIGHTHS, LOAD, NO_SAMPLE, NOT_LOAD, ROWS, drawn, plain, screen
 from opjoule.watched import Trace, Watched
-from schemas import HostClock, Message, SampleBatch, ServiceStatus, topic_filter
+from schemas import ClockState, HostClock, Message, SampleBatch, ServiceStatus, topic_filter
 from tests.aggregator.trains import SECOND, T0, batches, event, segments, steps, trace
 
 PARTS = segments(5, load_s=1.0, idle_s=1.0)
@@ -130,6 +130,22 @@ def test_segments_of_a_runner_on_the_same_host_are_shifted_to_the_timeline_of_th
     )
     made.mark(runner)
     assert made.loads[0] == (PARTS[1].start_ns + 3 * SECOND, PARTS[1].end_ns + 3 * SECOND)
+
+
+def test_segments_of_another_host_are_marked_when_the_result_tells_how_its_clock_goes(watching: Watching) -> None:
+    other = EVENT.model_copy(update={"timeline_id": "runner"})
+    watching.lab.publish("samples", "lab", BATCHES[0], dut="pi4")
+    watching.lab.publish("operations", "lab", other, dut="pi4")
+    watching.shown(terminal=True)
+    loads = watching.watched.traces["lab", "pi4"]["m1"].loads
+    assert not loads
+    assumed = ClockState(method="assumed", offset_ns=0)
+    exchange = ClockState(method="exchange", offset_ns=-7 * SECOND, bound_s=0.002)
+    for clock, marked in ((assumed, 0), (exchange, 5)):
+        watching.lab.publish("results", "lab", RESULT.model_copy(update={"clock": clock}), dut="pi4")
+        watching.shown(terminal=True)
+        assert len(loads) == marked
+    assert loads[0] == (PARTS[1].start_ns - 7 * SECOND, PARTS[1].end_ns - 7 * SECOND)
 
 
 def test_what_has_left_the_window_is_forgotten() -> None:

@@ -174,7 +174,8 @@ class Fnb58:
         return True
 
     def _check_patience(self, now_ns: int) -> None:
-        if self._setup.keep_alive != "in time" or now_ns - self._heard_ns <= self._setup.patience_s * 1e9:
+        waits = self._is_streaming and self._setup.keep_alive == "in time"
+        if not waits or now_ns - self._heard_ns <= self._setup.patience_s * 1e9:
             return
         self._is_streaming = False
         if self._faults.freezes_without_keep_alive:

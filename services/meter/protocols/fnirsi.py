@@ -52,14 +52,17 @@ class Model:
     family: Family
 
 
+_FNIRSI, _ST = 0x2E3C, 0x0483
+VENDORS = (_FNIRSI, _ST)
+"""FNIRSI's own; ST's, which the older meters have, as do many other things: only known products of it count."""
 MODELS: dict[tuple[int, int], Model] = {
-    (0x2E3C, 0x5558): Model("FNB58", "B"),
-    (0x2E3C, 0x0049): Model("FNB48S", "B"),
-    (0x0483, 0x003A): Model("FNB48", "A"),
-    (0x0483, 0x003B): Model("C1", "A"),
+    (_FNIRSI, 0x5558): Model("FNB58", "B"),
+    (_FNIRSI, 0x0049): Model("FNB48S", "B"),
+    (_ST, 0x003A): Model("FNB48", "A"),
+    (_ST, 0x003B): Model("C1", "A"),
 }
 """By vendor and product id. FNB48P has the id of FNB48S; FNAC-28 that of C1, and its family is disputed."""
-BOOTLOADER = (0x0483, 0x0038)
+BOOTLOADER = (_ST, 0x0038)
 """An FNB58 that waits for new firmware: it speaks another protocol and is never opened."""
 START_SEQUENCE: dict[Family, tuple[Command, ...]] = {
     "A": (Command.IDENTIFY, Command.START, Command.CONTINUE),
@@ -67,6 +70,11 @@ START_SEQUENCE: dict[Family, tuple[Command, ...]] = {
 }
 KEEP_ALIVE_S: dict[Family, float] = {"A": 0.0, "B": 1.0}
 """How often CONTINUE is sent; 0: once per report. Firmware 0.68 of the FNB58 freezes at 1 s (baryluk, issue 19)."""
+
+
+def is_made_by_fnirsi(ids: tuple[int, int] | None) -> bool:
+    """Whether a USB device is a meter of this family, waits for firmware of one, or may be a new model of one."""
+    return ids is not None and (ids in MODELS or ids == BOOTLOADER or ids[0] == _FNIRSI)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,30 @@
 """A power meter of the FNIRSI family (FNB58, FNB48, FNB48S/P, C1, FNAC-28): reports become placed readings."""
 
 import contextlib
-import logging
 import math
 from collections.abc import Callable
 
 from clock import ServiceClock
 from errors import SettingsError
 from meter.protocols.fnirsi import MODELS, Command, Family, command
-from meter.readings import Counts, MeterHealth, Reading, Stream
-from meter.recovery import JUST_OPENED, Recovery, Step
+from meter.readings import CLOSE_MOST_S, Counts, MeterHealth, Reading, Stream
+from meter.recovery import Recovery, Step
 from meter.sources.fnirsi_intake import PlacedSample, ReportIntake
 from meter.sources.pacing import Pacing
+from meter.sources.telling import Telling
 from meter.transports import ReportTransport, UsbDevice, UsbTransport
-
-log = logging.getLogger(__name__)
 
 OpenTransport = Callable[[], UsbTransport]
 """Finds and opens the meter, wherever it is plugged in now. Raises OSError or SettingsError while it cannot."""
 
+_AWAY_S = 0.12
+"""Not read for so long (3 report periods) the host was away: a meter may have stopped, told by nobody to go on."""
+_AWAY_ANSWERING_S = 0.06
+"""The same where each report must be answered."""
 _DRAIN_SILENCE_S = 0.02
 _DRAIN_REPORTS = 200
 _STOP_SILENCE_S = 1.0
-_STOP_MOST_S = 5.0
+_STOP_MOST_S = CLOSE_MOST_S
 """On stop the meter is read until it is silent: left with unread reports its screen may freeze (METERS.md 1.8)."""
 
 
@@ -53,7 +55,8 @@ class FnirsiSource:
         self._transport: ReportTransport | None = None
         self._device: UsbDevice | None = None
         self._opened = 0
-        self._told = ""
+        self._seen_ns = 0
+        self._telling = Telling(f"{stream.meter} of {stream.dut}")
 
     def read(self, timeout_s: float) -> list[Reading] | None:
         """PBUS in W since the last call, oldest first; empty after the time-out. It never ends by itself.
@@ -93,12 +96,17 @@ class FnirsiSource:
         )
 
     def close(self) -> None:
-        """Send nothing more, read until a second of silence (5 s at most), give the device back."""
+        """Send nothing more, read until a second of silence (5 s at most), give the device back.
+
+        What was held because its time was not known yet comes with the next read.
+        """
         transport, self._transport = self._transport, None
         if transport is not None:
             with contextlib.suppress(OSError):
                 self._drain(transport, _STOP_SILENCE_S, _STOP_MOST_S)
             transport.close()
+        self._intake.restart()
+        self._telling.closed(self._intake.lost_samples, self._intake.gaps)
 
     @property
     def _detail(self) -> str:
@@ -106,15 +114,12 @@ class FnirsiSource:
         return f"{detail}; what it sends is refused: {refused}" if detail and refused else detail
 
     def _tell(self) -> None:
-        """The log gets every change once, and that nothing has come yet not at all."""
-        told, self._told = self._told, self._detail
-        if self._told and self._told not in (told, JUST_OPENED):
-            log.warning("%s of %s: %s", self.stream.meter, self.stream.dut, self._told)
-        elif told and not self._told:
-            log.info("%s of %s: samples flow", self.stream.meter, self.stream.dut)
+        now_s = self._now_s()
+        self._telling.state(self._detail, now_s)
+        self._telling.lost(self._intake.lost_samples, self._intake.gaps, now_s)
 
     def _act(self) -> None:
-        while (step := self._recovery.next_step(self._now_s())) is not None:
+        while not self._is_behind() and (step := self._recovery.next_step(self._now_s())) is not None:
             if isinstance(step, Command):
                 self._send(step)
             elif step is Step.OPEN:
@@ -137,7 +142,8 @@ class FnirsiSource:
         if self._family is None and transport.device.ids in MODELS and self._opened == 1:
             self._recovery.learn_family(MODELS[transport.device.ids].family)
         self._recovery.opened(self._now_s())
-        log.info("%s of %s opened at %s", self.stream.meter, self.stream.dut, transport.device.node)
+        self._seen_ns = self._pacing.monotonic_ns()
+        self._telling.opened(transport.device.node, self._now_s())
 
     def _gone(self, why: str) -> None:
         self._give_back()
@@ -156,7 +162,7 @@ class FnirsiSource:
             self._transport.write(command(which))
         except OSError as error:
             if not self._recovery.write_failed(self._now_s(), which):
-                self._gone(f"the meter takes no commands any more: {error}")
+                self._gone(f"the meter takes no commands any more: {error.strerror or error}")
 
     def _drain_stale(self) -> None:
         """What waits from before is no answer to what comes next; and what streams next has a phase of its own."""
@@ -165,8 +171,9 @@ class FnirsiSource:
             return
         try:
             self._drain(self._transport, _DRAIN_SILENCE_S, _STOP_MOST_S)
+            self._seen_ns = self._pacing.monotonic_ns()
         except OSError as error:
-            self._gone(f"the meter has gone: {error}")
+            self._gone(f"the meter has gone: {error.strerror or error}")
 
     def _drain(self, transport: ReportTransport, silence_s: float, most_s: float) -> None:
         end_s = self._now_s() + most_s
@@ -180,17 +187,40 @@ class FnirsiSource:
             return
         quiet_s = self._intake.quiet_s
         wait_s = timeout_s if quiet_s is None else min(timeout_s, _timeout_s(quiet_s))
-        silent_ns = self._pacing.monotonic_ns() + math.ceil(wait_s * 1e9)
         try:
-            report = self._transport.read(wait_s)
+            self._listen(self._transport, wait_s)
         except OSError as error:
-            self._gone(f"the meter has gone: {error}")
+            self._gone(f"the meter has gone: {error.strerror or error}")
+
+    def _listen(self, transport: ReportTransport, wait_s: float) -> None:
+        begin_ns = self._pacing.monotonic_ns()
+        if self._was_away(begin_ns, self._seen_ns):
+            self._catch_up(transport, [])
             return
-        arrival_ns = self._pacing.monotonic_ns()
-        if not report:
+        silent_ns = begin_ns + math.ceil(wait_s * 1e9)
+        report = transport.read(wait_s)
+        self._seen_ns = arrival_ns = self._pacing.monotonic_ns()
+        if self._was_away(arrival_ns, silent_ns):
+            self._catch_up(transport, [report] if report else [])
+        elif not report:
             self._intake.silent(silent_ns)
         elif self._intake.take(report, arrival_ns):
             self._recovery.received(arrival_ns / 1e9)
+
+    def _is_behind(self) -> bool:
+        """What waits must be read first: no meter is silent because the host was."""
+        return self._transport is not None and self._was_away(self._pacing.monotonic_ns(), self._seen_ns)
+
+    def _was_away(self, now_ns: int, due_ns: int) -> bool:
+        return (now_ns - due_ns) / 1e9 > (_AWAY_S if self._recovery.keep_alive_s else _AWAY_ANSWERING_S)
+
+    def _catch_up(self, transport: ReportTransport, waited: list[bytes]) -> None:
+        """What waited while this process did not run comes at once, and its arrivals tell nothing."""
+        while len(waited) < _DRAIN_REPORTS and (report := transport.read(0)):
+            waited.append(report)
+        self._seen_ns = now_ns = self._pacing.monotonic_ns()
+        if self._intake.catch_up(waited, now_ns):
+            self._recovery.received(now_ns / 1e9)
 
     def _reading(self, placed: PlacedSample) -> Reading:
         monotonic_ns, sample = placed

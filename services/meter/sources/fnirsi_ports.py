@@ -4,30 +4,22 @@ import errno
 from collections.abc import Callable, Sequence
 
 from errors import SettingsError
-from meter.protocols.fnirsi import BOOTLOADER, MODELS, Model
+from meter.protocols.fnirsi import BOOTLOADER, MODELS, VENDORS, Model, is_made_by_fnirsi
 from meter.transports import UsbDevice
 from meter.transports.enumerate import devices
 from meter.transports.hidraw import HidTransport
-
-_FNIRSI_VENDOR = 0x2E3C
-_ST_VENDOR = 0x0483
-"""The older meters use the id of the maker of their processor, as do many other things: only known products count."""
 
 ListDevices = Callable[[], Sequence[UsbDevice]]
 
 
 def meters() -> list[UsbDevice]:
     """Everything plugged in that is a FNIRSI meter or may be one; never one that waits for new firmware."""
-    return [each for each in devices((_FNIRSI_VENDOR, _ST_VENDOR)) if may_be_meter(each)]
+    return [each for each in devices(VENDORS) if may_be_meter(each)]
 
 
 def may_be_meter(device: UsbDevice) -> bool:
     """By its ids. An unknown product of FNIRSI's own vendor id may be a new model."""
-    return (
-        device.ids is not None
-        and device.ids != BOOTLOADER
-        and (device.ids in MODELS or device.ids[0] == _FNIRSI_VENDOR)
-    )
+    return is_made_by_fnirsi(device.ids) and device.ids != BOOTLOADER
 
 
 def model_of(device: UsbDevice) -> Model | None:

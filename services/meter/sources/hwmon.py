@@ -9,20 +9,21 @@ import errno
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from clock import ServiceClock
 from errors import FrameError, SettingsError
 from meter.cadence import Cadence
 from meter.protocols.hwmon import decode
+from meter.ranges import SENSOR
 from meter.rates import Rates
-from meter.readings import Counts, MeterHealth, Reading, Stream
+from meter.readings import FRESH_NS, Counts, MeterHealth, Reading, Stream
 from meter.sources.pacing import Pacing
 from meter.transports.hwmon import OpenSensor, PowerSensor, power_sensors
 
 log = logging.getLogger(__name__)
 
 LEAST_PERIOD_NS, MOST_PERIOD_NS = 10_000_000, 100_000_000
-FRESH_NS = 2_000_000_000
 _PAUSE_NS = 1_000_000_000
 """Between attempts to find it."""
 _MOST_FAILURES = 10
@@ -65,7 +66,7 @@ class HwmonSource:
         list_sensors: ListSensors = power_sensors,
         pacing: Pacing | None = None,
     ) -> None:
-        self.stream = stream
+        self.stream = replace(stream, ranges=SENSOR)
         self._name = name
         self._clock = clock
         self._list_sensors = list_sensors

@@ -49,11 +49,11 @@ class RawRecordingSource:
         """PBUS in W since the last call, oldest first; empty after the time-out, None when the recording is over."""
         if self._has_ended:
             return None
-        was_over = self._tape.is_over
-        readings = self._source.read(timeout_s)
-        if was_over and not readings:
+        try:
+            return self._source.read(timeout_s)
+        except EOFError:
             self._end()
-        return readings
+            return self._held()
 
     @property
     def counts(self) -> Counts:
@@ -68,6 +68,14 @@ class RawRecordingSource:
     def close(self) -> None:
         """Close the file; nobody has to be told to stop."""
         self._tape.eject()
+
+    def _held(self) -> list[Reading]:
+        """What was held until its time would be known."""
+        self._source.close()
+        try:
+            return self._source.read(0.0) or []
+        except EOFError:
+            return []
 
     def _end(self) -> None:
         self._has_ended = True

@@ -16,7 +16,7 @@ from meter.cadence import Cadence
 from meter.protocols.tc66c import ENERGY_STEP_J, Tc66Reply
 from meter.protocols.tc66c_dialogue import EnergyCounter, Tc66Dialogue, Tc66Sample
 from meter.rates import Rates
-from meter.readings import Counts, MeterHealth, Reading, Stream
+from meter.readings import FRESH_NS, Counts, MeterHealth, Reading, Stream
 from meter.sources.pacing import Pacing
 from meter.sources.tc66c_ports import Tc66Finder
 from meter.transports import ReportTransport
@@ -29,8 +29,6 @@ PERIOD_NS = 100_000_000
 """For `Stream.period_ns`: ten readings a second, the most that anybody has shown."""
 COUNTER_RESOLUTION_J = ENERGY_STEP_J
 """For `Stream.counter_resolution_j`: the counter knows whole mWh."""
-FRESH_NS = 2_000_000_000
-"""As long as a sample is younger the meter is connected (DESIGN.md 2)."""
 _LEAST_PAUSE_NS = 1_000_000_000
 """Between attempts to open it; it doubles with every failure."""
 _MOST_PAUSE_NS = 15_000_000_000

@@ -11,9 +11,9 @@ from typing import Any, Protocol, cast
 from errors import SettingsError
 from meter.transports import UsbDevice
 from meter.transports.descriptor import REPORT_ID
+from meter.transports.rights import hid_rights_needed
 
 _INSTALL = "install the extra that reads meters: pip install 'opjoule[meter]'"
-_RULES = "deploy/udev/ has the rule; install it, reload the rules and plug the meter in again"
 _MOST_BYTES = 64
 GLOBAL_ERROR = threading.Lock()
 """Held while devices are listed or opened: hidapi 0.15 keeps the last error of these in one place, and two threads at
@@ -110,12 +110,6 @@ def is_node(path: str) -> bool:
     return path.startswith("/dev/")
 
 
-def rights_needed(node: str) -> str:
-    """What the operator must do so that this user may open a device, by the back end that its path shows."""
-    subsystem = "hidraw" if is_node(node) else "usb (the libusb back end is in use; a rule for hidraw does not help)"
-    return f"this user may not open {node}: it needs a udev rule for subsystem {subsystem}; {_RULES}"
-
-
 def _lock(node: str) -> int | None:
     """An advisory lock on the node; None where the back end has no node: libusb lets only one program in anyway."""
     if not is_node(node) or sys.platform == "win32":
@@ -125,12 +119,14 @@ def _lock(node: str) -> int | None:
     try:
         descriptor = os.open(Path(node), os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except PermissionError:
-        raise SettingsError(rights_needed(node)) from None
+        raise SettingsError(hid_rights_needed(node)) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise SettingsError(f"another program reads the meter at {node}: stop one of the two") from None
+        raise SettingsError(
+            f"another program reads the meter at {node}, or another [[meter]] entry means the same one: end one of them"
+        ) from None
     return descriptor
 
 
@@ -138,4 +134,4 @@ def _why_not_open(node: str, error: OSError) -> SettingsError | OSError:
     """hidapi says only `open failed`: a node that is not there is gone; else rights are the likely reason."""
     if is_node(node):
         return OSError(errno.ENODEV, f"{node} could not be opened as a HID device ({error})")
-    return SettingsError(rights_needed(node))
+    return SettingsError(hid_rights_needed(node))

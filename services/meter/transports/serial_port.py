@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from errors import SettingsError
+from meter.protocols.fnirsi import is_made_by_fnirsi
 from meter.transports import UsbDevice
 
 if sys.platform != "win32":
@@ -20,8 +21,6 @@ BAUD = 115_200
 """What libsigrok sets for a TC66; its USB port is no real line and takes any."""
 _WRITE_TIMEOUT_S = 1.0
 _MOST_BYTES = 4096
-_FNIRSI_BY_ST = ((0x0483, 0x003A), (0x0483, 0x003B), (0x0483, 0x0038))
-
 
 ListPorts = Callable[[], list[UsbDevice]]
 
@@ -45,11 +44,8 @@ def serial_ports() -> list[UsbDevice]:
 
 
 def is_fnirsi(port: UsbDevice) -> bool:
-    """Whether it is the serial port of a FNIRSI meter: it carries nothing and may not come back after an opening.
-
-    FNB58 and FNB48S/P (2E3C); FNB48, C1 and the bootloader (0483:003A, 003B, 0038): fnirsi-usb-power-data-logger.
-    """
-    return port.ids is not None and (port.ids[0] == 0x2E3C or port.ids in _FNIRSI_BY_ST)
+    """Whether it is the serial port of a FNIRSI meter: it carries nothing and may not come back after an opening."""
+    return is_made_by_fnirsi(port.ids)
 
 
 def may_be_asked(port: UsbDevice) -> bool:

@@ -146,6 +146,7 @@ class Tape:
         self._real = Pacing()
         self._began_ns = 0
         self._is_open = False
+        self._has_said_so = False
         self.pacing = Pacing(self._monotonic_ns, self._sleep)
 
     @property
@@ -177,15 +178,23 @@ class Tape:
         return UsbDevice(self.header.node or "recording", serial=self.header.serial)
 
     def open(self) -> "Tape":
-        """Itself, where the meter was there at this moment or will be within a second. Raises OSError else."""
+        """Itself, where the meter was there at this moment or will be within a second. Raises OSError else.
+
+        Raises EOFError when the recording is over.
+        """
         if not self._is_open:
             self._is_open = self._finds_opening()
+        if self.is_over:
+            raise EOFError("the recording says no more")
         if not self._is_open:
             raise OSError(errno.ENODEV, "the meter of the recording was away")
         return self
 
     def read(self, timeout_s: float) -> bytes:
-        """The next report, at its time; empty after the time-out. Raises OSError where the meter was gone."""
+        """The next report, at its time; empty after the time-out. Raises OSError where the meter was gone.
+
+        Raises EOFError once when the recording is over; from then on it is silent.
+        """
         end_ns = self._now_ns + math.ceil(timeout_s * 1e9)
         while self._next is not None and self._next.at_ns <= end_ns:
             frame = self._take()
@@ -195,9 +204,10 @@ class Tape:
                 return frame.data
             if not self._is_open:
                 break
-        if self._next is None or not self._is_open:
-            self._is_open = False
-            raise OSError(errno.ENODEV, "the recording says no more")
+        if self.is_over:
+            return self._end()
+        if not self._is_open:
+            raise OSError(errno.ENODEV, "it was unplugged")
         self._advance_to(end_ns)
         return b""
 
@@ -211,6 +221,13 @@ class Tape:
         """Close the file; it says no more."""
         self._rest.close()
         self._next = None
+
+    def _end(self) -> bytes:
+        """Silence; raises EOFError at first."""
+        if not self._has_said_so:
+            self._has_said_so = True
+            raise EOFError("the recording says no more")
+        return b""
 
     def _finds_opening(self) -> bool:
         """Go on to the moment when it was opened; a recording that does not begin with one was open before."""

@@ -1,14 +1,12 @@
 """`opjoule meter doctor`: whether each meter works, step by step, and who must do what where one does not."""
 
-import errno
-import os
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 
 from errors import SettingsError
-from meter.readings import Reading, Source
+from meter.readings import Reading, Source, Stream
 from meter.transports.hidraw import is_node
+from meter.transports.rights import file_rights_needed, hid_rights_needed
 from opjoule.meter.findings import Finding, Heard, Level, of_samples
 from opjoule.meter.holders import holders
 from opjoule.meter.opening import Open, opener_at, source_of
@@ -17,7 +15,6 @@ from opjoule.meter.plugged import Host, Is, Plugged
 LISTEN_S = 5.0
 PATIENCE_S = 25.0
 """A FNIRSI meter that stays silent has then been started in every way there is, as the other family too."""
-RULES = "deploy/udev/60-opjoule-meters.rules"
 NOTHING = (
     "no USB power meter is plugged in. A FNIRSI meter (FNB58, FNB48, C1) is seen only at its micro-USB port, the one "
     "marked PC, and by a cable that carries data; a TC66C at its micro-USB port"
@@ -27,7 +24,10 @@ MonotonicNs = Callable[[], int]
 
 
 def chosen(host: Host, node: str | None, serial: str | None) -> list[Plugged]:
-    """What the flags mean; without any, all USB meters, else the serial ports that could not be asked."""
+    """What the flags mean; without any, all USB meters that are known, else the serial ports that could not be asked.
+
+    A device of FNIRSI's that is no known model is sent nothing unless `node` names it.
+    """
     meant = [each for each in host.plugged if each.is_meant(node, serial)]
     if node is not None or serial is not None:
         return meant
@@ -37,9 +37,10 @@ def chosen(host: Host, node: str | None, serial: str | None) -> list[Plugged]:
 
 def nothing(host: Host, is_asked: bool) -> str:
     """Why there is no meter to check, and what the operator must do. `is_asked`: flags name one."""
-    there = ", ".join(each.name for each in host.plugged)
+    there = ", ".join(each.name_and_serial for each in host.plugged)
     if is_asked:
-        return f"nothing that these flags mean is plugged in; there is: {there or 'no meter at all'}"
+        unknown = [f"{each.name}: {each.remark}" for each in host.plugged if each.is_unknown_model]
+        return "; ".join([f"nothing that these flags mean is plugged in; there is: {there or 'no meter'}", *unknown])
     others = f". Not checked unless --node names it: {there}" if there else ""
     return "; ".join([NOTHING + others, *host.remarks])
 
@@ -62,16 +63,30 @@ def examine(plugged: Plugged, monotonic_ns: MonotonicNs = time.monotonic_ns) -> 
 
 
 def listen(source: Source, plugged: Plugged, monotonic_ns: MonotonicNs = time.monotonic_ns) -> Heard:
-    """Five seconds from the first sample on, which is waited for as long as a meter may need to be woken."""
+    """Samples of five seconds; the first is waited for as long as a meter may need to be woken.
+
+    A FNIRSI meter's come up to a second late. One that falls silent again is left as long again after its first.
+    """
     readings: list[Reading] = []
-    began_ns = monotonic_ns()
-    end_ns = began_ns + round(PATIENCE_S * 1e9)
-    while monotonic_ns() < end_ns:
+    end_ns = monotonic_ns() + round(PATIENCE_S * 1e9)
+    while monotonic_ns() < end_ns and _span_s(readings) < LISTEN_S:
         said = source.read(0.2) or []
         if said and not readings:
-            end_ns = monotonic_ns() + round(LISTEN_S * 1e9)
+            end_ns = monotonic_ns() + round(2 * LISTEN_S * 1e9)
         readings += said
-    return Heard(plugged.source, source.stream.period_ns, tuple(readings), source.counts, source.health)
+    stream = source.stream
+    good = tuple(each for each in readings if _is_plausible(stream, each))
+    refused = tuple(each for each in readings if not _is_plausible(stream, each))
+    return Heard(plugged.source, stream.period_ns, good, source.counts, source.health, refused)
+
+
+def _span_s(readings: Sequence[Reading]) -> float:
+    return (readings[-1].t_ns - readings[0].t_ns) / 1e9 if readings else 0.0
+
+
+def _is_plausible(stream: Stream, reading: Reading) -> bool:
+    """As the meter service decides it."""
+    return stream.ranges.allow(reading.power_w, reading.voltage_v, reading.current_a)
 
 
 def _device(plugged: Plugged) -> Finding:
@@ -97,7 +112,14 @@ def _access(plugged: Plugged) -> Iterator[Finding]:
         return
     yield Finding("ok", "opening", "this user may open it" + ("" if is_node(plugged.device.node) else " by libusb"))
     if others:
-        yield Finding("doubt", "others", f"{', '.join(others)} has it open too: each may take reports from the other")
+        yield Finding("doubt", "others", f"{', '.join(others)} has it open too: {_harm(plugged)}")
+
+
+def _harm(plugged: Plugged) -> str:
+    """The kernel gives every program that opens a hidraw node all reports; bytes of a serial port go to one of them."""
+    if plugged.source == "fnirsi":
+        return "both get every report, and the meter hears the commands of both"
+    return "each may take what was meant for the other"
 
 
 def _opening(open_transport: Open) -> str:
@@ -113,28 +135,5 @@ def _opening(open_transport: Open) -> str:
 
 def how_to_be_let_in(plugged: Plugged) -> str:
     """What the operator must do so that this user may open it."""
-    node, group = plugged.device.node, group_of(plugged.files[0])
-    if plugged.source == "fnirsi" and group in ("", "root"):
-        return (
-            f"this user may not open {node}: the operator must install the udev rule: `sudo groupadd -f opjoule`, "
-            f"`sudo cp {RULES} /etc/udev/rules.d/`, `sudo udevadm control --reload`, "
-            "`sudo usermod -aG opjoule $USER`; then log in anew and plug the meter in again"
-        )
-    return (
-        f"this user may not open {node}: the operator must add it to the group of that file: "
-        f"`sudo usermod -aG {group or 'dialout'} $USER`; then log in anew"
-    )
-
-
-def group_of(file: Path) -> str:
-    """The name of a file's group; empty where it has none that is known, or there is no such file."""
-    if os.name != "posix":
-        return ""
-    try:
-        return file.group()
-    except KeyError:
-        return ""
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENODEV, errno.EACCES):
-            return ""
-        raise
+    node = plugged.device.node
+    return hid_rights_needed(node) if plugged.source == "fnirsi" else file_rights_needed(node, plugged.files[0])

@@ -19,7 +19,6 @@ _LEAST_VOLTAGE_V = 4.0
 """An FNB58 that is not powered by its PC port works from here on, and every USB device needs more (METERS.md 1.1)."""
 _LEAST_CURRENT_A = 0.001
 """FNB58 and FNB48 show 60 to 110 uA with nothing connected (METERS.md 6)."""
-_FEWEST_NEW_HZ = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,8 @@ class Heard:
     readings: tuple[Reading, ...]
     counts: Counts
     health: MeterHealth
+    implausible: tuple[Reading, ...] = ()
+    """Readings that the meter service would refuse; none of them is in `readings`."""
 
 
 def of_samples(heard: Heard) -> list[Finding]:
@@ -71,10 +72,13 @@ def verdict(name: str, findings: Sequence[Finding]) -> str:
 def _why_none(heard: Heard) -> str:
     refused = _listed(heard.counts.rejected)
     came = f"; it sent {refused}, which were refused" if refused else ""
+    if heard.implausible:
+        return f"no samples{came}: {_implausible(heard)}"
     return f"no samples{came}: {heard.health.detail or 'it says nothing'}"
 
 
 def _rate(heard: Heard) -> Finding:
+    """Values that stand still are no doubt: those of an idle board at a good supply do (METERS.md 0.4)."""
     span_s = (heard.readings[-1].t_ns - heard.readings[0].t_ns) / 1e9
     rate_hz = (len(heard.readings) - 1) / span_s if span_s > 0 else 0.0
     new_hz = heard.health.new_values_hz
@@ -84,8 +88,6 @@ def _rate(heard: Heard) -> Finding:
     nominal_hz = 1e9 / heard.period_ns
     if heard.source == "fnirsi" and rate_hz < _LEAST_RATE * nominal_hz:
         return Finding("doubt", "rate", f"{text}, where {nominal_hz:.0f} are expected")
-    if new_hz is not None and new_hz < _FEWEST_NEW_HZ:
-        return Finding("doubt", "rate", f"{text}: the values stand still")
     return Finding("ok", "rate", text)
 
 
@@ -102,9 +104,21 @@ def _frames(heard: Heard) -> Finding:
     rejected = Counter(heard.counts.rejected)
     first = rejected.pop("after_opening", 0)
     left_out = f"{first} left out after opening" if first else ""
-    if rejected.total():
-        return Finding("doubt", "frames", f"refused: {_listed(rejected)}" + (f"; {left_out}" if left_out else ""))
+    wrong = [f"refused: {_listed(rejected)}"] if rejected.total() else []
+    wrong += [_implausible(heard)] if heard.implausible else []
+    if wrong:
+        return Finding("doubt", "frames", "; ".join([*wrong, left_out] if left_out else wrong))
     return Finding("ok", "frames", "none refused" + (f", {left_out}" if left_out else ""))
+
+
+def _implausible(heard: Heard) -> str:
+    """`397 of 1000 readings refused as implausible, the last: 295 W, 36.0000 V, 8.2000 A`."""
+    last, count = heard.implausible[-1], len(heard.implausible)
+    said = [f"{last.power_w:g} W"]
+    said += [f"{last.voltage_v:.4f} V"] if last.voltage_v is not None else []
+    said += [f"{last.current_a:.4f} A"] if last.current_a is not None else []
+    all_of = count + len(heard.readings)
+    return f"{count} of {all_of} readings refused as implausible, the last: {', '.join(said)}"
 
 
 def _values(readings: Sequence[Reading]) -> Finding:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from errors import FrameError, SettingsError
 from meter.config import Kind
-from meter.protocols.fnirsi import BOOTLOADER, MODELS
+from meter.protocols.fnirsi import BOOTLOADER, MODELS, VENDORS
 from meter.sources.fnirsi_ports import may_be_meter
 from meter.sources.pacing import Pacing
 from meter.sources.tc66c import MODEL as TC66C
@@ -19,12 +19,11 @@ from meter.transports.hidraw import is_node
 from meter.transports.hwmon import PowerSensor, power_sensors
 from meter.transports.serial_port import SerialPort, is_fnirsi, may_be_asked, serial_ports
 
-VENDORS = (0x2E3C, 0x0483)
-"""FNIRSI's own, and ST's, whose id the older meters have (METERS.md 1.1)."""
 _BOOTLOADER = (
     "waits for new firmware (bootloader) and is never opened: plug it in again; where it comes back like this, its "
     "firmware has to be installed anew by the maker's program"
 )
+_SENSOR = "a power sensor of this host"
 Is = Literal["meter", "maybe", "not"]
 """A meter that can be read; a port or model that may be one; one that cannot be read as it is."""
 
@@ -41,6 +40,8 @@ class Plugged:
     """What a person should know or do, in one line."""
     files: tuple[Path, ...] = ()
     """What must be opened; empty where the back end has no node."""
+    sensor: PowerSensor | None = None
+    """Of `hwmon`: which one, for it has several names."""
 
     @property
     def may_open(self) -> bool | None:
@@ -53,9 +54,23 @@ class Plugged:
         """`FNB58 at /dev/hidraw0`."""
         return f"{self.model} at {self.device.node}"
 
+    @property
+    def name_and_serial(self) -> str:
+        """`FNB58 at /dev/hidraw0 serial A1`, or without where the kind of thing has no serial number."""
+        return self.name if self.source == "hwmon" else f"{self.name} serial {self.device.serial or 'none'}"
+
+    @property
+    def is_unknown_model(self) -> bool:
+        """A product of FNIRSI's that nobody has tried: nothing is sent to it unless its node is named."""
+        return self.source == "fnirsi" and self.is_a == "maybe"
+
     def is_meant(self, node: str | None, serial: str | None) -> bool:
-        """Whether these flags mean it; without both, anything is meant."""
-        return node in (None, self.device.node, self.device.port) and serial in (None, self.device.serial)
+        """Whether these flags mean it; without both all is meant, but an unknown model only where `node` names it."""
+        if serial not in (None, self.device.serial):
+            return False
+        if node is None:
+            return not self.is_unknown_model
+        return node in (self.device.node, self.device.port) or (self.sensor is not None and self.sensor.is_called(node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +169,4 @@ def _asked(port: UsbDevice) -> str:
 
 def _sensor(sensor: PowerSensor) -> Plugged:
     files = tuple(sensor.folder / name for name in sensor.files.names)
-    return Plugged("hwmon", sensor.chip, UsbDevice(sensor.name), remark="a power sensor of this host", files=files)
+    return Plugged("hwmon", sensor.chip, UsbDevice(sensor.name), remark=_SENSOR, files=files, sensor=sensor)

@@ -75,7 +75,7 @@ def the_one(meters: list[Plugged]) -> Plugged:
     if len(fit) == 1:
         return fit[0]
     if fit:
-        found = ", ".join(f"{each.name} serial {each.device.serial or 'none'}" for each in fit)
+        found = ", ".join(each.name_and_serial for each in fit)
         raise SettingsError(f"several meters are plugged in; say which one with --node or --serial: {found}")
     why = "; ".join(f"{each.name}: {each.remark}" for each in meters)
     raise SettingsError(f"no meter that has frames to record: {why}")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from errors import ContractError
-from meter.batching import CURRENT_RANGE_A, POWER_RANGE_W, VOLTAGE_RANGE_V
 from meter.protocols.recording import Recording, RecordingFlag
+from meter.ranges import USB_METER
 from meter.sources.recording import read_recording
 from opjoule.study.names import Subject, subject_of
 
@@ -145,9 +145,9 @@ def _what_is_wrong(recording: Recording, usable: Sequence[int]) -> str:
 def _is_usable(recording: Recording, row: int) -> bool:
     """Whether the meter service sends this sample on."""
     columns = (
-        (recording.power_w, POWER_RANGE_W),
-        (recording.voltage_v, VOLTAGE_RANGE_V),
-        (recording.current_a, CURRENT_RANGE_A),
+        (recording.power_w, USB_METER.power_w),
+        (recording.voltage_v, USB_METER.voltage_v),
+        (recording.current_a, USB_METER.current_a),
         (recording.energy_j, (-sys.float_info.max, sys.float_info.max)),
     )
     return all(column is None or low <= column[row] <= high for column, (low, high) in columns)
