@@ -6,6 +6,9 @@ import select
 import signal
 import time
 
+LAST_STEP_NS = 20_000_000
+"""Linux may end a select late by a thousandth of its time-out (fs/select.c): the last stretch is slept by itself."""
+
 
 class Stopped(Exception):  # noqa: N818  (a request, not an error)
     """The runner was asked to end; what was going on is abandoned."""
@@ -38,7 +41,8 @@ class Stop:
         """Sleep until this reading of the monotonic clock. Raises Stopped on the request."""
         self.check()
         while (left_ns := monotonic_ns - time.monotonic_ns()) > 0:
-            readable, _, _ = select.select([self], [], [], left_ns / 1e9)
+            step_ns = left_ns - LAST_STEP_NS if left_ns > 2 * LAST_STEP_NS else left_ns
+            readable, _, _ = select.select([self], [], [], step_ns / 1e9)
             if readable:
                 raise Stopped
 

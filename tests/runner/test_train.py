@@ -2,6 +2,7 @@
 
 import gc
 from itertools import pairwise
+from select import select
 from time import monotonic_ns
 
 import pytest
@@ -183,3 +184,22 @@ def test_idle_segments_end_within_a_millisecond_of_their_plan() -> None:
     finally:
         stop.close()
     assert worst_ns < 1_000_000
+
+
+def test_the_last_stretch_of_a_wait_is_slept_by_itself_because_linux_may_wake_late_by_a_thousandth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked_s: list[float] = []
+
+    def watched(readable: list[Stop], _w: object, _x: object, timeout_s: float) -> tuple[list[Stop], object, object]:
+        asked_s.append(timeout_s)
+        return select(readable, [], [], timeout_s)
+
+    monkeypatch.setattr("runner.stopping.select.select", watched)
+    stop = Stop()
+    try:
+        stop.wait_until(monotonic_ns() + 200_000_000)
+    finally:
+        stop.close()
+    assert asked_s[0] == pytest.approx(0.18, abs=0.01)
+    assert asked_s[-1] <= 0.04
