@@ -119,7 +119,8 @@ def test_a_capability_mask_and_the_memory_of_a_handshake_are_a_matter_of_another
     assert masked["verified"] > 1
     for each in (here, masked):
         assert each["cpu_time_s"] > each["client_cpu_s"] / 2 > 0
-        assert 4096 <= each["peak_memory_bytes"] < 50 << 20
+        peak_bytes = each["peak_memory_bytes"]  # None where the kernel shows nothing
+        assert peak_bytes is None or 4096 <= peak_bytes < 50 << 20
 
 
 def test_nothing_is_resumed_and_no_ticket_is_sent(ask: Ask) -> None:
