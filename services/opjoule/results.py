@@ -169,7 +169,7 @@ def table(results: Iterable[EnergyResult], title: str = "", width: int = 80) -> 
         box=box.SIMPLE_HEAD,
         show_edge=width >= WIDE,  # its blanks are the two columns that 80 do not have
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=(0, 1 if width >= WIDE else 0, 0, 0),
     )
     shown = [column for column in _TABLE_COLUMNS if column.least <= width < column.most]
     for column in shown:
@@ -214,7 +214,8 @@ _TABLE_COLUMNS = (
     _Column("net/op ± U95", "right", whole=True),
     _Column("crypto/op ± U95", "right", least=WIDE),
     _Column("reps", "right", least=NARROW),
-    _Column("quality", min_width=len("SIMULATED")),
+    _Column("quality", most=NARROW, min_width=len("SIMULATED")),
+    _Column("quality", least=NARROW, min_width=len("good SIMULATED")),
 )
 
 
