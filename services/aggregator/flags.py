@@ -5,7 +5,7 @@ from collections.abc import Set
 from schemas import Flag, Quality
 
 INVALID: dict[Flag, str] = {
-    "clock_unknown": "the clocks of runner and meter have not been compared, so the segments cannot be placed",
+    "clock_unknown": "the clocks of runner and meter have not been compared well enough to place the segments",
     "no_baseline": "a load segment has no idle segment beside it",
     "no_repetitions": "no repetition succeeded and was verified",
     "no_samples": "too few power samples in the segments",

@@ -35,6 +35,8 @@ from schemas import (
 
 FAILED_FRACTION = 0.01
 """More failed repetitions than this make a train invalid."""
+COARSE_CLOCK = 0.25
+"""A clock bound that exceeds the guard by more of the shortest segment than this may show idle as load: README.md."""
 MOST_REASON = 500
 """Characters of a reason."""
 
@@ -150,10 +152,10 @@ def _energy_flags(
 ) -> list[Flag]:
     """Flags that the samples and the clocks give."""
     checks: dict[Flag, bool] = {
-        "clock_unknown": clock.bound_s is None,
+        "clock_unknown": clock.bound_s is None or _is_too_coarse(clock.bound_s, event),
         "gap": energy.dropped > 0 and not energy.no_baseline,
         "no_baseline": energy.no_baseline,
-        "no_samples": standard is None and energy.dropped == 0,
+        "no_samples": standard is None and (energy.dropped == 0 or bool(energy.loads)),
         "few_segments": event.separate_timing_s is None and len(energy.loads) < FEW_SEGMENTS,
         "guard_short": event.separate_timing_s is None and event.guard_s < _guard_needed_s(clock, known, period_ns),
         "single_baseline": energy.single_baseline,
@@ -161,6 +163,12 @@ def _energy_flags(
         "no_repetitions": bool(energy.loads) and _divisor(event, energy) == 0 and event.operation != "sham",
     }
     return [flag for flag, raised in checks.items() if raised]
+
+
+def _is_too_coarse(bound_s: float, event: OperationEvent) -> bool:
+    """Whether the edges lie so wrong that neither the step of power nor its uncertainty can be taken from the train."""
+    shortest_s = min(segment.duration_s for segment in event.segments)
+    return bound_s > event.guard_s + COARSE_CLOCK * shortest_s
 
 
 def _guard_needed_s(clock: ClockState, known: MeterFacts, period_ns: int) -> float:

@@ -23,7 +23,8 @@ def run_as_published(
 ) -> tuple[TrainRecord, Times | None]:
     """All steps in their order: the segments with the repetitions in them, and the times of the timing step if any.
 
-    What is verified and failed counts in the segments only; the first error may be of any step.
+    What is verified counts in the segments only; what failed, and the first error, in any step: a mean over those that
+    succeeded must not hide the rest.
     """
     tallies = {"warm_up": Tally(every), "load": Tally(every), "timing": Tally(1)}
     passed: list[_Passed] = []
@@ -54,7 +55,7 @@ def _record(passed: list[_Passed], tallies: dict[str, Tally]) -> TrainRecord:
         edges_ns=(segments[0].start_ns, *(each.end_ns for each in segments)),
         verified=tuple(each.verified for each in segments),
         times=inside.times,
-        failed=inside.failed,
+        failed=sum(tally.failed for tally in tallies.values()),
         first_error=next((error for error in errors if error is not None), None),
         cpu_time_s=inside.cpu_time_s,
     )

@@ -1,5 +1,6 @@
 """What a result says of a train: figures, flags and quality."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from aggregator.clocks import Timeline
 from aggregator.crypto import with_crypto
 from aggregator.result import MeterView, of_train, without_meter, without_samples
 from aggregator.trace import PowerTrace
-from schemas import EnergyResult, HostClock, OperationEvent, TimeStatistics
+from schemas import ClockState, EnergyResult, Flag, HostClock, OperationEvent, TimeStatistics
 from tests.aggregator.trains import PERIOD_NS, SECOND, T0, event, segments, steps, trace
 
 SHARED = Timeline("shared", None)
@@ -115,6 +116,25 @@ def test_a_guard_shorter_than_hold_time_and_clock_error_is_flagged_and_in_the_bu
     clock = next(part for part in result.budget if part.name == "clock")
     assert "guard_short" in result.flags
     assert clock.u == pytest.approx(LOADS * 0.05 * 3.0 / np.sqrt(3) / (100 * LOADS), rel=0.05)
+
+
+@pytest.mark.parametrize(("bound_s", "flag"), [(0.2, "guard_short"), (0.9, "clock_unknown")])
+def test_a_clock_that_may_be_off_by_much_of_a_segment_gives_no_energy(bound_s: float, flag: Flag) -> None:
+    train = event(segments(LOADS))
+    clock = ClockState(method="exchange", offset_ns=0, bound_s=bound_s)
+    result = of_train(train, replace(_view(_noisy(train)), clock=clock), 1, "test")
+    assert flag in result.flags
+    assert (result.net_j_per_op is None) is (result.quality == "invalid") is (flag == "clock_unknown")
+
+
+def test_a_train_whose_uncertainty_cannot_be_told_is_invalid_though_only_some_of_it_was_left_out() -> None:
+    train = event(segments(2, 1.5, 0.9))
+    whole = trace(steps(train.segments, 2.0, 5.0), (train.end_ns - T0) / 1e9, 300_000_000)
+    there = np.abs(whole.t_ns - (train.segments[3].start_ns + train.segments[3].end_ns) // 2) > 400_000_000
+    result = of_train(train, _view(PowerTrace(whole.t_ns[there], whole.power_w[there], whole.period_ns)), 1, "test")
+    assert (result.load_segments, result.load_segments_used, result.net_j) == (2, 1, None)
+    assert result.quality == "invalid"
+    assert "no_samples" in result.flags
 
 
 def test_missing_samples_are_flagged_and_more_than_half_missing_is_invalid() -> None:

@@ -163,7 +163,7 @@ def look(number, end_s):
         devices((0x2E3C,))
         try:
             HidTransport(UsbDevice(f"none-{number}"))
-        except Exception:
+        except OSError:
             pass
 
 threads = [threading.Thread(target=look, args=(number, time.monotonic() + 2.0)) for number in range(4)]

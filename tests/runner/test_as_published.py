@@ -68,4 +68,17 @@ def test_repetitions_that_fail_are_counted_and_end_a_counted_step_as_well() -> N
     assert (record.verified, record.failed, record.first_error) == ((0, 0), 1000, "no digest")
     record, timing = run_as_published(FIRST, time.repeat, 1, time.wait_until, time.monotonic_ns)
     assert timing is not None
-    assert (record.failed, timing.count) == (600, 0)
+    assert (record.failed, timing.count) == (600 + 600 + 100, 0)
+
+
+def test_what_fails_in_the_timing_run_alone_is_not_hidden_by_the_mean_of_the_rest() -> None:
+    time = FakeTime(0.4)
+
+    def repeat() -> Repetition:
+        time.failing = 150 <= time.repetitions < 190
+        return time.repeat()
+
+    record, timing = run_as_published(FIRST, repeat, 1, time.wait_until, time.monotonic_ns)
+    assert timing is not None
+    assert (record.verified, timing.count) == ((0, 75), 60)
+    assert (record.failed, record.first_error) == (40, "no digest")
