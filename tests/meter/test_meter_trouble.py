@@ -154,6 +154,7 @@ def test_a_wrong_file_of_meters_ends_with_one_line(tmp_path: Path, broker_url: s
 
 MANY_THREADS = """
 import threading, time
+from errors import SettingsError
 from meter.transports import UsbDevice
 from meter.transports.enumerate import devices
 from meter.transports.hidraw import HidTransport
@@ -163,7 +164,7 @@ def look(number, end_s):
         devices((0x2E3C,))
         try:
             HidTransport(UsbDevice(f"none-{number}"))
-        except OSError:
+        except (OSError, SettingsError):
             pass
 
 threads = [threading.Thread(target=look, args=(number, time.monotonic() + 2.0)) for number in range(4)]
